@@ -1,0 +1,31 @@
+# Two commands on a fresh clone: `make run` and `make test`; both make their own .venv first.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: setup run test test-all check clean
+
+setup: .venv/ready
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+run: setup  ## the main job on a bundled photo: what it made and where stands at the end
+	$(BIN)/python examples/first_steps.py
+
+check: setup  ## style, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: check  ## everything that must hold, in minutes
+	$(BIN)/python -m pytest
+
+test-all: check  ## and what takes longer
+	$(BIN)/python -m pytest -m ''
+
+clean:
+	rm -rf .venv out

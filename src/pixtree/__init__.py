@@ -1,0 +1,60 @@
+"""pixtree: an image becomes a tree of regions once; everything else is a cut of that tree."""
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pixtree.tasks.segment import hierarchy, segment
+    from pixtree.trees.criteria import Criterion
+    from pixtree.trees.cuts import AtMost, Exactly, Level
+    from pixtree.trees.hierarchy import Hierarchy
+    from pixtree.trees.partition import Partition, Partitioner
+    from pixtree.trees.similarity import Cosine, Gaussian, Likelihood, Tanimoto, Ward
+
+__version__ = version("pixtree")
+
+# Public names and where they live: loaded when first asked for, so that `import pixtree` costs nothing.
+_HOMES = {
+    "hierarchy": "pixtree.tasks.segment",
+    "segment": "pixtree.tasks.segment",
+    "Criterion": "pixtree.trees.criteria",
+    "AtMost": "pixtree.trees.cuts",
+    "Exactly": "pixtree.trees.cuts",
+    "Level": "pixtree.trees.cuts",
+    "Hierarchy": "pixtree.trees.hierarchy",
+    "Partition": "pixtree.trees.partition",
+    "Partitioner": "pixtree.trees.partition",
+    "Cosine": "pixtree.trees.similarity",
+    "Gaussian": "pixtree.trees.similarity",
+    "Likelihood": "pixtree.trees.similarity",
+    "Tanimoto": "pixtree.trees.similarity",
+    "Ward": "pixtree.trees.similarity",
+}
+
+__all__ = [
+    "AtMost",
+    "Cosine",
+    "Criterion",
+    "Exactly",
+    "Gaussian",
+    "Hierarchy",
+    "Level",
+    "Likelihood",
+    "Partition",
+    "Partitioner",
+    "Tanimoto",
+    "Ward",
+    "hierarchy",
+    "segment",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"pixtree has no {name!r}; it has {', '.join(__all__)}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

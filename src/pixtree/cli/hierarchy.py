@@ -1,0 +1,119 @@
+"""`pixtree hierarchy`: an image's tree as a picture or a file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pixtree.cli.errors import UsageError, reported
+from pixtree.cli.options import BackendName, Compactness, ImageFile, MaskFile, SimilarityName
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from pixtree.trees.hierarchy import Hierarchy
+    from pixtree.trees.partition import Partition
+
+DEFAULT_COUNTS = (300, 80, 20, 5)
+MOST_PLANES = 5
+MOST_REGIONS = 2_000  # in a level that is drawn: more would be a blur
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command("hierarchy")(hierarchy)
+
+
+@reported()
+def hierarchy(
+    image: ImageFile,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option("--output", "-o", help="A .png of the stack of levels, or the tree as .npz; may be repeated."),
+    ] = None,
+    counts: Annotated[str | None, typer.Option(help="Regions per level of the stack, such as 1000,200,50,10.")] = None,
+    levels: Annotated[bool, typer.Option("--levels", help="Stack the tree's own levels, its rounds of merging.")] = False,
+    contours: Annotated[Path | None, typer.Option(help="A .png of the contours, dark where few regions show them.")] = None,
+    mask: MaskFile = None,
+    similarity: SimilarityName = "likelihood",
+    compactness: Compactness = 0.0,
+    backend: BackendName = "auto",
+) -> None:
+    """Build an image's tree and draw or save it."""
+    if counts is not None and levels:
+        raise UsageError("a stack shows --counts or --levels, got both; give one of them")
+    wanted = parsed_counts(counts) if counts is not None else None
+    outputs = list(output or [])
+    _check_outputs(outputs, contours)
+
+    from pixtree.images import checked, checked_mask
+    from pixtree.tasks.segment import hierarchy as build
+
+    picture = checked(image)
+    inside = checked_mask(mask, (picture.shape[1], picture.shape[2]))
+    tree = build(picture, mask=inside, similarity=similarity, compactness=compactness, backend=backend)
+    for path in outputs:
+        if path.suffix.lower() == ".npz":
+            tree.save(path)
+            typer.echo(f"tree of {tree.leaves} pixels, {tree.levels} levels: {path}")
+        else:
+            planes = shown_levels(tree) if levels else shown_cuts(tree, wanted)
+            _draw_stack(path, picture, planes)
+    if contours is not None:
+        _draw_contours(contours, tree)
+
+
+def parsed_counts(text: str) -> list[int]:
+    """Counts of regions from text such as 1000,200,50."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdigit() and int(word) > 0 for word in words):
+        raise ValueError(f"--counts are whole numbers of at least 1 with commas between, got {text!r}; try 1000,200,50,10")
+    return [int(word) for word in words]
+
+
+def shown_cuts(tree: "Hierarchy", counts: list[int] | None) -> list["Partition"]:
+    """The nested cuts to draw; without counts the usual ones, as far as the image and its mask have them."""
+    wanted = counts or [min(max(count, tree.pieces), tree.leaves) for count in DEFAULT_COUNTS]
+    return [tree.cut(tokens=count) for count in dict.fromkeys(wanted)]
+
+
+def shown_levels(tree: "Hierarchy") -> list["Partition"]:
+    """The coarsest levels of the tree below its last, as many as a picture bears; of a tiny tree the last."""
+    found: list[Partition] = []
+    for level in range(tree.levels - 1, 0, -1):
+        partition = tree.at_level(level)
+        if len(found) == MOST_PLANES or int(partition.counts[0]) > MOST_REGIONS:
+            break
+        found.append(partition)
+    return found or [tree.at_level(tree.levels)]
+
+
+def _check_outputs(outputs: list[Path], contours: Path | None) -> None:
+    """Find what is wrong with the outputs before any work."""
+    from pixtree.exports.pictures import checked_png
+    from pixtree.files import checked_target
+
+    if not outputs and contours is None:
+        raise UsageError("a tree goes to --output or --contours, got neither; give one of them")
+    for path in outputs:
+        if path.suffix.lower() not in (".png", ".npz"):
+            raise ValueError(f"a tree is written as .png (a picture) or .npz, got {str(path)!r}; change its suffix")
+        checked_target(path)
+    if contours is not None:
+        checked_target(checked_png(contours))
+
+
+def _draw_stack(path: Path, picture: "Tensor", planes: list["Partition"]) -> None:
+    from pixtree.exports.levels import level_stack
+    from pixtree.exports.pictures import save_png
+
+    save_png(path, level_stack(picture, planes))
+    counts = ", ".join(str(int(plane.counts[0])) for plane in planes)
+    typer.echo(f"stack of levels with {counts} regions: {path}")
+
+
+def _draw_contours(path: Path, tree: "Hierarchy") -> None:
+    from pixtree.exports.pictures import contour_map, save_png
+
+    save_png(path, contour_map(tree.contours()))
+    typer.echo(f"contours: {path}")

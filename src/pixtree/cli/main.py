@@ -1,0 +1,43 @@
+"""The entry point: `pixtree`, its groups of commands and its version."""
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from pixtree.cli import doctor, evaluate, hierarchy, segment
+
+GROUPS = (segment, hierarchy, evaluate, doctor)
+
+app = typer.Typer(
+    name="pixtree",
+    help="Images as trees of regions.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for group in GROUPS:
+    group.register(app)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"pixtree {version('pixtree')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    wanted: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    """Images as trees of regions: exact superpixels, hierarchies, pictures of both."""
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

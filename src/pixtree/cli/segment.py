@@ -1,0 +1,117 @@
+"""`pixtree segment`: an image's regions as a file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pixtree.cli.errors import UsageError, reported
+from pixtree.cli.options import BackendName, Compactness, ImageFile, MaskFile, SimilarityName
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+DEFAULT_TOKENS = 200
+OVERLAYS = ("boundaries", "mean", "random")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command("segment")(segment)
+
+
+@reported()
+def segment(
+    image: ImageFile,
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Regions: .png, .tif, .npz (label map), .geojson or .coco.json.", show_default=False),
+    ],
+    tokens: Annotated[int | None, typer.Option(help=f"Exactly this many regions; {DEFAULT_TOKENS} if nothing is said.")] = None,
+    criterion: Annotated[str | None, typer.Option(help="As many regions as aic, aicc, bic or cic find.")] = None,
+    at_most: Annotated[int | None, typer.Option(help="What the criterion (aicc) finds, but no more regions than this.")] = None,
+    level: Annotated[int | None, typer.Option(help="The tree's level: 0 is the pixels.")] = None,
+    relax: Annotated[bool, typer.Option("--relax", help="Polish boundaries; counts are then no longer nested.")] = False,
+    mask: MaskFile = None,
+    similarity: SimilarityName = "likelihood",
+    compactness: Compactness = 0.0,
+    partitioner: Annotated[str | None, typer.Option(help="Another method: grid, quadtree, slic, …; takes --tokens only.")] = None,
+    backend: BackendName = "auto",
+    format: Annotated[str | None, typer.Option(help="Format of the output, if its suffix does not say.")] = None,
+    overlay: Annotated[Path | None, typer.Option(help="Also draw the regions to this .png.")] = None,
+    overlay_style: Annotated[str, typer.Option(help="boundaries, mean or random.")] = "boundaries",
+) -> None:
+    """Cut an image into connected regions and write them."""
+    wanted = {"tokens": tokens, "criterion": criterion, "at_most": at_most, "level": level}
+    cut = checked_cut({name: value for name, value in wanted.items() if value is not None})
+    _check_outputs(output, format, overlay, overlay_style)
+
+    from pixtree.exports import write
+    from pixtree.images import checked
+
+    picture = checked(image)
+    if partitioner is None:
+        labels = _tree_labels(picture, cut, mask, relax=relax, similarity=similarity, compactness=compactness, backend=backend)
+    else:
+        if relax or mask or similarity != "likelihood" or compactness or backend != "auto":
+            raise UsageError("--partitioner takes --tokens only, got options of the tree as well; leave them out")
+        labels = _partitioner_labels(picture, cut, partitioner)
+    write(output, labels, format=format, image=picture, file_name=image.name)
+    count = int(labels.max()) + 1
+    typer.echo(f"{count} region{'' if count == 1 else 's'}: {output}")
+    if overlay is not None:
+        _draw(overlay, overlay_style, picture, labels)
+        typer.echo(f"{overlay_style} overlay: {overlay}")
+
+
+def checked_cut(given: dict[str, Any]) -> dict[str, Any]:
+    """The one cut that is asked for; --criterion may say which criterion --at-most limits."""
+    if len(given) > 1 and given.keys() != {"criterion", "at_most"}:
+        names = " and ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise UsageError(f"a cut is one of --tokens, --criterion, --at-most and --level, got {names}; give one of them")
+    return given or {"tokens": DEFAULT_TOKENS}
+
+
+def _check_outputs(output: Path, format: str | None, overlay: Path | None, style: str) -> None:
+    """Find what is wrong with the outputs before any work."""
+    from pixtree.exports import format_of
+    from pixtree.exports.pictures import checked_png
+    from pixtree.files import checked_target
+
+    format_of(output, format)
+    checked_target(output)
+    if style not in OVERLAYS:
+        raise ValueError(f"an overlay's style is one of {', '.join(OVERLAYS)}, got {style!r}; choose one of them")
+    if overlay is not None:
+        checked_target(checked_png(overlay))
+
+
+def _tree_labels(picture: "Tensor", cut: dict[str, Any], mask: Path | None, **options: Any) -> "Tensor":
+    import torch
+
+    from pixtree.images import checked_mask
+    from pixtree.tasks.segment import segment as segment_image
+
+    inside = checked_mask(mask, (picture.shape[1], picture.shape[2]))
+    return torch.as_tensor(segment_image(picture, **cut, mask=inside, **options))
+
+
+def _partitioner_labels(picture: "Tensor", cut: dict[str, Any], name: str) -> "Tensor":
+    from pixtree.partitioners import partitioner
+
+    if "tokens" not in cut:
+        raise UsageError(f"--partitioner takes --tokens only, got --{next(iter(cut)).replace('_', '-')}; give --tokens")
+    return partitioner(name, cut["tokens"])(picture[None]).labels[0]
+
+
+def _draw(path: Path, style: str, picture: "Tensor", labels: "Tensor") -> None:
+    from pixtree.exports import pictures
+
+    match style:
+        case "boundaries":
+            drawn = pictures.boundaries(picture, labels)
+        case "mean":
+            drawn = pictures.mean_colors(picture, labels)
+        case _:
+            drawn = pictures.random_colors(labels)
+    pictures.save_png(path, drawn)

@@ -1,0 +1,111 @@
+"""Label maps as files: 16-bit PNG, 32-bit TIFF, npz."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pixtree.files import replacing
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from pixtree.trees.partition import Partition
+
+LabelsLike: TypeAlias = "Partition | Tensor | NDArray[np.integer]"
+
+SUFFIXES = {".png": "png", ".tif": "tiff", ".tiff": "tiff", ".npz": "npz"}
+VERSION = 1  # of the npz layout
+LARGEST_PNG_VALUE = 65_535
+
+
+def write_labels(path: str | Path, labels: LabelsLike, *, format: str | None = None) -> None:
+    """Write a label map; the suffix decides how, unless `format` does ("png", "tiff", "npz").
+
+    - `.png`: 16 bit grey. The values are the labels; when some pixels are outside a mask (negative), label + 1 is stored and
+      0 means outside. The PNG's Description says which. At most 65,536 values fit.
+    - `.tif`, `.tiff`: 32-bit signed integers, the labels themselves; outside is negative.
+    - `.npz`: `labels` int32 (H, W), or (B, H, W) for several images; `counts` (B,) regions per image; `version`.
+    """
+    writer = WRITERS[format_by_suffix(path, SUFFIXES) if format is None else checked_format(format, WRITERS)]
+    writer(Path(path), label_maps(labels))
+
+
+def format_by_suffix(path: str | Path, suffixes: Mapping[str, str]) -> str:
+    """The format whose suffix the path ends in."""
+    for suffix, format in suffixes.items():
+        if Path(path).name.lower().endswith(suffix):
+            return format
+    raise ValueError(f"an output ends in one of {', '.join(suffixes)}, got {str(path)!r}; change its suffix or name a format")
+
+
+def checked_format(format: str, formats: Iterable[str]) -> str:
+    """A format that is one of the known ones."""
+    if format not in (known := list(formats)):
+        raise ValueError(f"a format is one of {', '.join(known)}, got {format!r}; choose one of them")
+    return format
+
+
+def label_maps(labels: LabelsLike) -> NDArray[np.int32]:
+    """Labels of a partition, a tensor or an array: (H, W) int32, or (B, H, W) for several images."""
+    values = _array(getattr(labels, "labels", labels))
+    if values.ndim not in (2, 3) or not np.issubdtype(values.dtype, np.integer):
+        got = f"{values.dtype} of shape {values.shape}"
+        raise ValueError(f"labels are integers of shape (H, W) or (B, H, W), got {got}; pass a partition or a label map")
+    limits = np.iinfo(np.int32)
+    if values.size and not limits.min <= values.min() <= values.max() <= limits.max:
+        raise ValueError(f"labels must fit 32 bits, got {values.min()}..{values.max()}; renumber the regions from 0")
+    return (values[0] if values.ndim == 3 and len(values) == 1 else values).astype(np.int32)
+
+
+def label_map(labels: LabelsLike) -> NDArray[np.int32]:
+    """Labels (H, W) int32 of one image."""
+    values = label_maps(labels)
+    if values.ndim != 2:
+        raise ValueError(f"this needs the labels of one image, got {len(values)} images; pass partition[i]")
+    return values
+
+
+def numbered(labels: LabelsLike) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The labels >= 0 of one image that occur (N,), ascending, and the map (H, W) of their places in it; outside is -1."""
+    values = label_map(labels)
+    present, place = np.unique(np.maximum(values, -1), return_inverse=True)
+    outside = int(present.size > 0 and present[0] < 0)
+    return present[outside:], (place.reshape(values.shape) - outside).astype(np.int32)
+
+
+def _array(labels: object) -> NDArray[np.integer]:
+    return np.asarray(labels.detach().cpu().numpy() if hasattr(labels, "detach") else labels)
+
+
+def _write_png(path: Path, labels: NDArray[np.int32]) -> None:
+    from PIL import Image
+    from PIL.PngImagePlugin import PngInfo
+
+    shift = int((label_map(labels) < 0).any())
+    stored = np.maximum(labels, -1) + shift
+    if stored.max(initial=0) > LARGEST_PNG_VALUE:
+        raise ValueError(f"a 16-bit PNG holds values up to {LARGEST_PNG_VALUE}, got {stored.max()}; write .tif or .npz instead")
+    note = PngInfo()
+    note.add_text("Description", "value = label + 1, 0 = outside the mask" if shift else "value = label")
+    with replacing(path) as temporary:
+        Image.fromarray(stored.astype(np.uint16)).save(temporary, "PNG", pnginfo=note)
+
+
+def _write_tiff(path: Path, labels: NDArray[np.int32]) -> None:
+    from PIL import Image
+
+    with replacing(path) as temporary:
+        Image.fromarray(label_map(labels)).save(temporary, "TIFF", compression="tiff_adobe_deflate")
+
+
+def _write_npz(path: Path, labels: NDArray[np.int32]) -> None:
+    batch = labels.reshape(-1, *labels.shape[-2:])
+    counts = np.array([len(np.unique(one[one >= 0])) for one in batch], dtype=np.int32)
+    with replacing(path) as temporary, temporary.open("wb") as stream:  # given a name, numpy would add a suffix
+        np.savez_compressed(stream, labels=labels, counts=counts, version=np.int32(VERSION))
+
+
+WRITERS: dict[str, Callable[[Path, NDArray[np.int32]], None]] = {"png": _write_png, "tiff": _write_tiff, "npz": _write_npz}

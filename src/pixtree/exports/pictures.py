@@ -1,0 +1,167 @@
+"""Pictures of partitions and trees: overlays as uint8 arrays (H, W, 3), and the file they go to."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pixtree.exports.labels import LabelsLike, label_map, numbered
+from pixtree.files import replacing
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from pixtree.images import Image
+
+Picture = NDArray[np.uint8]
+Color = tuple[int, int, int]
+
+YELLOW: Color = (255, 222, 40)
+WHITE: Color = (255, 255, 255)
+LARGEST_REPAINT = 200  # rounds; a planar map needs about ten
+FAINTEST_COUNT = 5_000  # boundaries that need more regions than this are left white
+
+
+class ContoursLike(Protocol):
+    """Counts of regions at which a pixel edge becomes a boundary: right (H, W - 1), down (H - 1, W)."""
+
+    @property
+    def right(self) -> "Tensor": ...  # noqa: D102
+
+    @property
+    def down(self) -> "Tensor": ...  # noqa: D102
+
+
+def displayed(image: "Image", shape: tuple[int, ...] | None = None) -> Picture:
+    """An image as (H, W, 3) uint8: grey of one or two channels is repeated, of more than three the first three count.
+
+    With `shape` (H, W) the image must have that size, the one of the labels it is drawn with.
+    """
+    from pixtree.images import checked
+
+    pixels = checked(image)
+    if pixels.ndim != 3:
+        raise ValueError(f"a picture is made of one image, got {pixels.shape[0]} images; pass images[i]")
+    if shape is not None and tuple(pixels.shape[1:]) != tuple(shape):
+        raise ValueError(f"image and labels must have one size, got {tuple(pixels.shape[1:])} and {tuple(shape)}; resize one")
+    channels = pixels[:3] if pixels.shape[0] >= 3 else pixels[:1].expand(3, -1, -1)
+    array = channels.permute(1, 2, 0).cpu().numpy()  # CHW -> HWC
+    return array if array.dtype == np.uint8 else (array * 255 + 0.5).astype(np.uint8)
+
+
+def region_means(pixels: NDArray[np.generic], labels: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Mean (N, C) of pixels (H, W, C) by region of a numbered map (H, W)."""
+    inside = labels >= 0
+    of_pixel, values = labels[inside], pixels[inside]
+    areas = np.bincount(of_pixel)
+    sums = [np.bincount(of_pixel, weights=values[:, channel]) for channel in range(values.shape[1])]
+    return np.stack(sums, axis=1) / areas[:, None]
+
+
+def boundaries(image: "Image", labels: LabelsLike, *, color: Color = YELLOW) -> Picture:
+    """The image with the pixels painted whose right or lower neighbour is of another region."""
+    values = label_map(labels)
+    picture = displayed(image, values.shape).copy()
+    picture[boundary_pixels(values)] = color
+    return picture
+
+
+def boundary_pixels(labels: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Pixels (H, W) whose right or lower neighbour has another label: thin closed lines."""
+    found = np.zeros(labels.shape, dtype=bool)
+    found[:, :-1] |= labels[:, 1:] != labels[:, :-1]
+    found[:-1] |= labels[1:] != labels[:-1]
+    return found
+
+
+def mean_colors(image: "Image", labels: LabelsLike, *, outside: Color = WHITE) -> Picture:
+    """Every region in the mean colour of its pixels."""
+    _, values = numbered(labels)
+    means = region_means(displayed(image, values.shape), values)
+    return _painted(values, (means + 0.5).astype(np.uint8), outside)
+
+
+def random_colors(labels: LabelsLike, *, seed: int = 0, outside: Color = WHITE) -> Picture:
+    """Every region in one of sixteen soft hues with a little of its own lightness; neighbours have different hues."""
+    _, values = numbered(labels)
+    generator = np.random.default_rng(seed)
+    hues = _hues(values, generator)
+    lightness = generator.uniform(0.9, 1.06, size=(len(hues), 1))
+    colors = np.clip(_palette()[hues] * lightness, 0, 255).astype(np.uint8)
+    return _painted(values, colors, outside)
+
+
+def contour_map(contours: ContoursLike) -> Picture:
+    """The ultrametric contour map: a boundary is the darker the fewer regions it needs to appear.
+
+    Black is a boundary of the cut with 2 regions; grey falls with the logarithm of the count, down to white at 5,000
+    regions and more. A pixel shows the strongest of its right and lower edge.
+    """
+    right, down = (np.asarray(edges) for edges in (contours.right, contours.down))
+    fewest = np.full((right.shape[0], down.shape[1]), np.iinfo(np.int32).max, dtype=np.int64)
+    fewest[:, :-1] = right
+    fewest[:-1] = np.minimum(fewest[:-1], down)
+    fade = np.log2(np.clip(fewest, 2, FAINTEST_COUNT) / 2) / np.log2(FAINTEST_COUNT / 2)
+    grey = (255 * fade + 0.5).astype(np.uint8)
+    return np.repeat(grey[:, :, None], 3, axis=2)
+
+
+def save_png(path: str | Path, picture: Picture) -> None:
+    """Write a picture (H, W, 3) or (H, W) uint8 as PNG."""
+    from PIL import Image
+
+    checked_png(path)
+    with replacing(path) as temporary:
+        Image.fromarray(picture).save(temporary)
+
+
+def checked_png(path: str | Path) -> Path:
+    """A path that ends in .png."""
+    if Path(path).suffix.lower() != ".png":
+        raise ValueError(f"a picture is written as .png, got {str(path)!r}; change its suffix")
+    return Path(path)
+
+
+def _painted(labels: NDArray[np.int32], colors: Picture, outside: Color) -> Picture:
+    """Colours (N, 3) by label as a picture."""
+    table = np.concatenate((colors, np.array([outside], dtype=np.uint8)))
+    return table[np.where(labels < 0, len(colors), labels)]
+
+
+def _palette() -> NDArray[np.float64]:
+    """Sixteen soft colours (16, 3) around the circle of hues, light and deep in turn."""
+    hue = np.arange(16)[:, None] / 16 + np.array([0, 1 / 3, 2 / 3])
+    deep = (np.arange(16) % 2)[:, None]
+    colors: NDArray[np.float64] = (192 - 62 * deep) + (42 + 14 * deep) * np.cos(2 * np.pi * hue)
+    return colors
+
+
+def _hues(labels: NDArray[np.int32], generator: np.random.Generator) -> NDArray[np.int64]:
+    """A palette index (N,) per label, different between neighbours.
+
+    Drawn at random; of two neighbours that agree, the one with fewer neighbours draws again, until none agree. (In maps
+    with more neighbours than colours allow, some may stay equal.)
+    """
+    pairs = _neighbours(labels)
+    count = int(labels.max(initial=-1)) + 1
+    degree = np.bincount(pairs.ravel(), minlength=count)
+    hues = generator.integers(16, size=count)
+    weaker = np.where(degree[pairs[:, 0]] < degree[pairs[:, 1]], pairs[:, 0], pairs[:, 1])
+    for _ in range(LARGEST_REPAINT):
+        clash = np.unique(weaker[hues[pairs[:, 0]] == hues[pairs[:, 1]]])
+        if not len(clash):
+            break
+        hues[clash] = generator.integers(16, size=len(clash))
+    return hues
+
+
+def _neighbours(labels: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Pairs (E, 2) of different labels >= 0 that share a pixel edge, each once."""
+    wide = labels.astype(np.int64)
+    sides = (wide[:, :-1], wide[:, 1:]), (wide[:-1], wide[1:])
+    pairs = np.concatenate([np.stack((one.ravel(), other.ravel()), axis=1) for one, other in sides])
+    pairs = np.sort(pairs[(pairs[:, 0] != pairs[:, 1]) & (pairs >= 0).all(axis=1)], axis=1)
+    base = int(wide.max(initial=0)) + 1
+    keys = np.unique(pairs[:, 0] * base + pairs[:, 1])
+    return np.stack(np.divmod(keys, base), axis=1)

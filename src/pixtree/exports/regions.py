@@ -1,0 +1,164 @@
+"""Regions as records: GeoJSON polygons and COCO annotations."""
+
+import json
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pixtree.exports.labels import LabelsLike, numbered
+from pixtree.exports.pictures import displayed, region_means
+from pixtree.files import replacing
+from pixtree.kernels.contours import Rings, rings, without_collinear
+
+if TYPE_CHECKING:
+    from pixtree.images import Image
+
+Record = dict[str, Any]
+LONGEST_CODE = 7  # characters of a 32-bit count, 5 bits each
+
+
+def geojson(labels: LabelsLike, image: "Image | None" = None) -> Record:
+    """A GeoJSON FeatureCollection with one feature per label.
+
+    Coordinates are pixel corners (x, y) with y downwards, not longitude and latitude. Rings are closed, wound as RFC 7946
+    asks (outer rings positive in the shoelace formula over (x, y), holes negative), with corners only where they turn.
+    A label of several 4-connected pieces is a MultiPolygon. Properties: `label`, `area` in pixels, and with an image
+    `mean_color` (R, G, B in 0..255).
+    """
+    present, regions = numbered(labels)
+    colors = None if image is None else region_means(displayed(image, regions.shape), regions).round(2).tolist()
+    areas = np.bincount(regions[regions >= 0]).tolist()
+    features = []
+    for region, polygons in enumerate(_polygons(regions, len(present))):
+        properties: Record = {"label": int(present[region]), "area": areas[region]}
+        if colors is not None:
+            properties["mean_color"] = colors[region]
+        features.append({"type": "Feature", "properties": properties, "geometry": _geometry(polygons)})
+    return {"type": "FeatureCollection", "features": features}
+
+
+def coco(labels: LabelsLike, *, file_name: str = "") -> Record:
+    """COCO records of one image: `images`, `categories` (one, named region) and one annotation per label.
+
+    Segmentations are compressed run lengths, byte for byte what pycocotools makes of the same masks; boxes are x, y, width,
+    height. Annotation ids are label + 1, as the format counts from 1.
+    """
+    present, regions = numbered(labels)
+    height, width = regions.shape
+    boxes = _boxes(regions, len(present)).tolist()
+    areas = np.bincount(regions[regions >= 0]).tolist()
+    annotations = [
+        {
+            "id": int(present[region]) + 1,
+            "image_id": 1,
+            "category_id": 1,
+            "segmentation": {"size": [height, width], "counts": code},
+            "area": areas[region],
+            "bbox": boxes[region],
+            "iscrowd": 0,
+        }
+        for region, code in enumerate(run_lengths(regions))
+    ]
+    return {
+        "images": [{"id": 1, "width": width, "height": height, "file_name": file_name}],
+        "categories": [{"id": 1, "name": "region", "supercategory": ""}],
+        "annotations": annotations,
+    }
+
+
+def write_record(path: str | Path, record: Mapping[str, Any]) -> None:
+    """Write a GeoJSON or COCO record as compact JSON."""
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(record, separators=(",", ":")) + "\n", encoding="utf-8")
+
+
+def _polygons(regions: NDArray[np.int32], count: int) -> list[list[Any]]:
+    """Per region its polygons, each a list of closed rings with the outer one first."""
+    from pixtree.trees.partition import Partition
+
+    pieces = Partition.from_labels(regions).numpy()
+    found = without_collinear(rings(pieces, simple=True))
+    numbers, first = np.unique(pieces, return_index=True)
+    region_of = dict(zip(numbers.tolist(), regions.ravel()[first].tolist(), strict=True))
+    polygons: list[list[Any]] = [[] for _ in range(count)]
+    for index, (piece, area) in enumerate(zip(found.region.tolist(), found.area.tolist(), strict=True)):
+        of_region = polygons[region_of[piece]]
+        if area > 0:  # a 4-connected piece has one outer ring, and it comes first
+            of_region.append([])
+        of_region[-1].append(_closed(found, index))
+    return polygons
+
+
+def _closed(found: Rings, index: int) -> list[list[int]]:
+    corners: list[list[int]] = found.ring(index).tolist()
+    return [*corners, corners[0]]
+
+
+def _geometry(polygons: list[list[Any]]) -> Record:
+    if len(polygons) == 1:
+        return {"type": "Polygon", "coordinates": polygons[0]}
+    return {"type": "MultiPolygon", "coordinates": polygons}
+
+
+def _boxes(regions: NDArray[np.int32], count: int) -> NDArray[np.int64]:
+    """Boxes (N, 4) of numbered regions as x, y, width, height."""
+    rows, columns = np.nonzero(regions >= 0)
+    of_pixel = regions[rows, columns]
+    least, most = np.full((count, 2), regions.size), np.full((count, 2), -1)
+    for axis, place in enumerate((columns, rows)):
+        np.minimum.at(least[:, axis], of_pixel, place)
+        np.maximum.at(most[:, axis], of_pixel, place)
+    return np.concatenate((least, most - least + 1), axis=1)
+
+
+def run_lengths(regions: NDArray[np.int32]) -> list[str]:
+    """The masks of a numbered map's regions (all that occur) as COCO's compressed run-length strings.
+
+    A mask is read column by column as counts of zeros and ones in turn, zeros first. All masks at once: the runs of the
+    map, sorted by region, are the ones; what lies between two runs of a region are its zeros. O(HW).
+    """
+    sequence = regions.T.ravel()
+    start = np.flatnonzero(np.diff(sequence, prepend=-2))
+    end = np.append(start[1:], len(sequence))
+    owner = sequence[start]
+    order = np.argsort(owner, kind="stable")
+    order = order[owner[order] >= 0]
+    counts, owner = _counts(owner[order], start[order], end[order], len(sequence))
+    first = np.flatnonzero(np.diff(owner, prepend=-1))
+    return _strings(counts, np.append(first, len(counts)))
+
+
+def _counts(
+    owner: NDArray[np.int32], start: NDArray[np.int64], end: NDArray[np.int64], total: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Counts of zeros and ones in turn, region after region, and the region of each; from runs by region and place."""
+    last = np.diff(owner, append=-1) != 0
+    before = np.roll(np.where(last, 0, end), 1)  # where the region's previous run ended
+    triples = np.stack((start - before, end - start, total - end), axis=1)
+    kept = np.ones(triples.shape, dtype=bool)
+    kept[:, 2] = last & (end < total)  # zeros after the last run, if there are any
+    return triples[kept], np.broadcast_to(owner[:, None], triples.shape)[kept]
+
+
+def _strings(counts: NDArray[np.int64], offsets: NDArray[np.int64]) -> list[str]:
+    """COCO's text of counts: from the fourth on the difference to the last but one, in 5-bit characters, low bits first.
+
+    The sixth bit of a character says that more follow; 48 is added to land in printable ASCII.
+    """
+    place = np.arange(len(counts)) - np.repeat(offsets[:-1], np.diff(offsets))
+    rest = counts - np.where(place > 2, np.roll(counts, 2), 0)
+    characters = np.zeros((len(counts), LONGEST_CODE), dtype=np.uint8)
+    alive = np.ones(len(counts), dtype=bool)
+    for column in range(LONGEST_CODE):
+        low, rest = rest & 31, rest >> 5
+        more = rest != np.where(low & 16, -1, 0)  # bit 4 of the last character is the sign
+        characters[:, column] = np.where(alive, low + 32 * more + 48, 0)
+        alive &= more
+    ends = np.cumsum((characters > 0).sum(axis=1))
+    text = characters[characters > 0].tobytes().decode("ascii")
+    borders = np.append(0, ends)[offsets].tolist()
+    return [text[left:right] for left, right in pairwise(borders)]

@@ -1,0 +1,24 @@
+"""The compiled backend: numba on the CPU, equal to the reference bit for bit."""
+
+from pixtree.kernels.compiled.attributes import boxes, joins, moments, sizes, sum_upwards
+from pixtree.kernels.compiled.colour import lab, lightness
+from pixtree.kernels.compiled.cutting import best_ancestors, cheapest_cut, cut_labels, persistence, relax
+from pixtree.kernels.compiled.merging import build
+from pixtree.kernels.compiled.regions import connected_pieces
+
+__all__ = [
+    "best_ancestors",
+    "boxes",
+    "build",
+    "cheapest_cut",
+    "connected_pieces",
+    "cut_labels",
+    "joins",
+    "lab",
+    "lightness",
+    "moments",
+    "persistence",
+    "relax",
+    "sizes",
+    "sum_upwards",
+]

@@ -1,0 +1,97 @@
+"""Attributes of tree nodes in numba: parents come after children, so one pass serves each."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pixtree.kernels.compiled.jit import kernel
+
+_f4 = np.float32
+
+
+@kernel
+def add_children(total, left, right):
+    """total[node] += total[left] + total[right], upwards."""
+    leaves = left.size + 1
+    for k in range(left.size):
+        total[leaves + k] += total[left[k]] + total[right[k]]
+
+
+@kernel
+def merge_moments(mean, deviation, size, left, right):
+    """Means and squared deviations upwards, in Chan's form and the reference's order of operations."""
+    leaves, channels = left.size + 1, mean.shape[1]
+    for k in range(left.size):
+        a, b, node = left[k], right[k], leaves + k
+        size_a, size_b = _f4(size[a]), _f4(size[b])
+        both = size_a + size_b
+        spread, share = size_a * size_b / both, size_b / both
+        for c in range(channels):
+            step = mean[b, c] - mean[a, c]
+            mean[node, c] = mean[a, c] + share * step
+            deviation[node, c] = (deviation[a, c] + deviation[b, c]) + spread * step * step
+
+
+@kernel
+def merge_boxes(box, left, right):
+    """Boxes upwards."""
+    leaves = left.size + 1
+    for k in range(left.size):
+        a, b, node = left[k], right[k], leaves + k
+        for side in range(2):
+            box[node, side] = min(box[a, side], box[b, side])
+            box[node, 2 + side] = max(box[a, 2 + side], box[b, 2 + side])
+
+
+@kernel
+def climb(parent, first, second, meeting):
+    """The node at which each pair first belongs together: the smaller of the two climbs until they meet."""
+    for e in range(first.size):
+        a, b = first[e], second[e]
+        while a != b:
+            if a < b:
+                a = np.int64(parent[a])
+            else:
+                b = np.int64(parent[b])
+        meeting[e] = a
+
+
+def sum_upwards(values: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """Add to each node's own integer value those of all its descendants, (2M−1,)."""
+    total = values.clone()
+    add_children(total.numpy(), left.numpy(), right.numpy())
+    return total
+
+
+def sizes(left: Tensor, right: Tensor) -> Tensor:
+    """Number of leaves under every node, (2M−1,) int32."""
+    own = torch.zeros(2 * left.numel() + 1, dtype=torch.int32)
+    own[: left.numel() + 1] = 1
+    return sum_upwards(own, left, right)
+
+
+def moments(features: Tensor, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and sum of squared deviations of every node, (2M−1, C) float32 each; features are planes (C, M)."""
+    channels, leaves = features.shape
+    mean = torch.empty((2 * leaves - 1, channels))
+    mean[:leaves] = features.T
+    deviation = torch.zeros_like(mean)
+    merge_moments(mean.numpy(), deviation.numpy(), sizes(left, right).numpy(), left.numpy(), right.numpy())
+    return mean, deviation
+
+
+def boxes(rows: Tensor, columns: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """Bounding boxes (2M−1, 4) int32: top, left, bottom, right, the last two exclusive; rows and columns are the leaves'."""
+    leaves = rows.numel()
+    box = torch.empty((2 * leaves - 1, 4), dtype=torch.int32)
+    box[:leaves] = torch.stack((rows, columns, rows + 1, columns + 1), dim=1).to(torch.int32)
+    merge_boxes(box.numpy(), left.numpy(), right.numpy())
+    return box
+
+
+def joins(parent: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """The node at which two nodes first belong together, for pairs, int64."""
+    meeting = torch.empty(first.numel(), dtype=torch.int64)
+    pairs = (ends.to(torch.int64).contiguous().numpy() for ends in (first, second))
+    climb(parent.numpy(), *pairs, meeting.numpy())
+    return meeting

@@ -1,0 +1,24 @@
+"""The reference backend: plain torch operations on any device, the definition of truth."""
+
+from pixtree.kernels.reference.attributes import boxes, joins, moments, sizes, sum_upwards
+from pixtree.kernels.reference.colour import lab, lightness
+from pixtree.kernels.reference.cutting import best_ancestors, cheapest_cut, cut_labels, persistence, relax
+from pixtree.kernels.reference.merging import build
+from pixtree.kernels.reference.regions import connected_pieces
+
+__all__ = [
+    "best_ancestors",
+    "boxes",
+    "build",
+    "cheapest_cut",
+    "connected_pieces",
+    "cut_labels",
+    "joins",
+    "lab",
+    "lightness",
+    "moments",
+    "persistence",
+    "relax",
+    "sizes",
+    "sum_upwards",
+]

@@ -1,0 +1,93 @@
+"""Attributes of tree nodes, from the leaves upwards."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from pixtree.kernels.reference.merging import Regions, merged_moments
+
+
+def depths(parent: Tensor) -> Tensor:
+    """Edges between each node and the root, (2M−1,) int64, by pointer doubling."""
+    node = torch.arange(parent.numel(), device=parent.device)
+    pointer = torch.where(parent < 0, node, parent.to(torch.int64))
+    depth = (parent >= 0).to(torch.int64)
+    while bool((pointer != pointer[pointer]).any()):
+        depth = depth + depth[pointer]
+        pointer = pointer[pointer]
+    return depth
+
+
+def inner_by_depth(parent: Tensor, leaves: int, *, upwards: bool) -> Iterator[Tensor]:
+    """Groups of inner nodes of equal depth: children before parents if `upwards`, else parents before children."""
+    depth = depths(parent)[leaves:]
+    order = torch.argsort(depth, descending=upwards, stable=True)
+    counts = torch.bincount(depth)
+    groups = torch.split(order + leaves, (counts.flip(0) if upwards else counts).tolist())
+    yield from groups
+
+
+def parents_of(left: Tensor, right: Tensor) -> Tensor:
+    """Parent of every node, −1 at the root, (2M−1,) int32."""
+    leaves = left.numel() + 1
+    parent = torch.full((2 * leaves - 1,), -1, dtype=torch.int32, device=left.device)
+    node = torch.arange(leaves, 2 * leaves - 1, dtype=torch.int32, device=left.device)
+    parent[left.to(torch.int64)] = node
+    parent[right.to(torch.int64)] = node
+    return parent
+
+
+def moments(features: Tensor, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and sum of squared deviations of every node, (2M−1, C) float32 each; features are planes (C, M)."""
+    channels, leaves = features.shape
+    mean = features.new_zeros((2 * leaves - 1, channels))
+    mean[:leaves] = features.T
+    deviation = torch.zeros_like(mean)
+    size = sizes(left, right).to(torch.float32)
+    for group in inner_by_depth(parents_of(left, right), leaves, upwards=True):
+        a, b = (
+            Regions(child, size[child], mean[child], deviation[child], size[child])
+            for child in (left[group - leaves].to(torch.int64), right[group - leaves].to(torch.int64))
+        )
+        _, mean[group], deviation[group] = merged_moments(a, b)
+    return mean, deviation
+
+
+def sum_upwards(values: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """Add to each node's own integer value those of all its descendants, (2M−1,)."""
+    total, leaves = values.clone(), left.numel() + 1
+    for group in inner_by_depth(parents_of(left, right), leaves, upwards=True):
+        total[group] += total[left[group - leaves].to(torch.int64)] + total[right[group - leaves].to(torch.int64)]
+    return total
+
+
+def sizes(left: Tensor, right: Tensor) -> Tensor:
+    """Number of leaves under every node, (2M−1,) int32."""
+    leaves = left.numel() + 1
+    own = torch.zeros(2 * leaves - 1, dtype=torch.int32, device=left.device)
+    own[:leaves] = 1
+    return sum_upwards(own, left, right)
+
+
+def boxes(rows: Tensor, columns: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """Bounding boxes (2M−1, 4) int32: top, left, bottom, right, the last two exclusive; rows and columns are the leaves'."""
+    leaves = rows.numel()
+    corner = torch.stack((rows, columns, -rows - 1, -columns - 1), dim=1).to(torch.int32)
+    box = torch.cat((corner, corner.new_zeros((leaves - 1, 4))))  # the far corner negated: one minimum serves all four
+    for group in inner_by_depth(parents_of(left, right), leaves, upwards=True):
+        children = left[group - leaves].to(torch.int64), right[group - leaves].to(torch.int64)
+        box[group] = torch.minimum(box[children[0]], box[children[1]])
+    return torch.cat((box[:, :2], -box[:, 2:]), dim=1)
+
+
+def joins(parent: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """The node at which two nodes first belong together, for pairs, int64: the smaller of the two climbs until they meet."""
+    up = parent.to(torch.int64)
+    a, b = first.to(torch.int64).clone(), second.to(torch.int64).clone()
+    apart = torch.nonzero(a != b).flatten()
+    while apart.numel():
+        low, high = torch.minimum(a[apart], b[apart]), torch.maximum(a[apart], b[apart])
+        a[apart], b[apart] = up[low], high
+        apart = apart[a[apart] != b[apart]]
+    return a

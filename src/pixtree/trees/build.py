@@ -1,0 +1,64 @@
+"""Features to Hierarchy."""
+
+import torch
+from torch import Tensor
+
+from pixtree.kernels.backends import backend as choose_backend
+from pixtree.trees.features import colour_features, with_coordinates
+from pixtree.trees.hierarchy import Hierarchy
+from pixtree.trees.similarity import Likelihood, Similarity, merge_rule
+
+# The product of three variances over the floor must stay below the largest float32.
+LARGEST_VARIANCE_RATIO = 1e12
+
+
+def hierarchy_of_features(
+    features: Tensor,
+    shape: tuple[int, int],
+    *,
+    mask: Tensor | None = None,
+    similarity: Similarity | str = Likelihood(),
+    energy: str = "likelihood",
+    floor: float = 10.0,
+    backend: str = "auto",
+) -> Hierarchy:
+    """The tree of one image from its features, planes (C, H·W) in raster order; decisions run in float32 without gradient.
+
+    mask (H, W) bool: pixels outside belong to no region.
+    energy: what a nested cut with n regions minimises, "likelihood" (n Σ log(1 + σ²/φ)) or "squared_error".
+    floor: φ, a variance in squared feature units; it also regularises the likelihood cost.
+    """
+    rule = merge_rule(similarity, energy, floor)
+    planes = checked_features(features, shape, floor)
+    kernels = choose_backend(backend, planes.device)
+    inside = torch.ones(shape, dtype=torch.bool, device=planes.device) if mask is None else mask.to(planes.device)
+    if mask is not None:
+        planes = planes[:, inside.flatten()].contiguous()
+    tree = kernels.build(planes, inside, rule)
+    return Hierarchy(shape=shape, features=planes, mask=mask, rule=rule, backend=backend, **tree._asdict())
+
+
+def hierarchy_of_image(
+    image: Tensor, *, compactness: float = 0.0, mask: Tensor | None = None, backend: str = "auto", **options: object
+) -> Hierarchy:
+    """The tree of one checked image (C, H, W); `options` are those of `hierarchy_of_features`."""
+    shape = (int(image.shape[1]), int(image.shape[2]))
+    features = colour_features(image, choose_backend(backend, image.device))
+    features = with_coordinates(features, shape, compactness)
+    return hierarchy_of_features(features, shape, mask=mask, backend=backend, **options)  # type: ignore[arg-type]
+
+
+def checked_features(features: Tensor, shape: tuple[int, int], floor: float) -> Tensor:
+    """Features as contiguous float32 planes without gradient, or an error that says what is wrong with them."""
+    if features.ndim != 2 or features.shape[1] != shape[0] * shape[1] or 0 in features.shape:
+        raise ValueError(
+            f"features must be planes (C, H·W) with H·W = {shape[0] * shape[1]}, got {tuple(features.shape)}; use image.flatten(1)"
+        )
+    planes = features.detach().to(torch.float32).contiguous()
+    largest = float(planes.abs().max())
+    if not largest * largest / floor < LARGEST_VARIANCE_RATIO:  # also catches NaN
+        raise ValueError(
+            f"features must be finite and their squares below {LARGEST_VARIANCE_RATIO:.0e} variance floors, got a magnitude of "
+            f"{largest} with floor {floor}; remove NaN and Inf, or scale the features down"
+        )
+    return planes

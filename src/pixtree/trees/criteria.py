@@ -1,0 +1,152 @@
+"""Information criteria: what a region costs, as fit plus complexity. [`eq:information_criteria`]
+
+IC(S) = −2 log L(S) + γ g(k), with k = |E| / Vol(S) degrees of freedom: a region of few inner pixel edges is a complex one.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pixtree.trees.hierarchy import Hierarchy
+
+
+def _aic(k: Tensor, size: Tensor, pixels: int) -> Tensor:
+    return 2.0 * k
+
+
+def _aicc(k: Tensor, size: Tensor, pixels: int) -> Tensor:
+    # n is the image's pixel count: with the region's own, n − k − 1 turns negative and rewards dust.
+    room = pixels - k - 1.0
+    return torch.where(room > 0, 2.0 * k + 2.0 * k * (k + 1.0) / room, torch.inf)
+
+
+def _bic(k: Tensor, size: Tensor, pixels: int) -> Tensor:
+    return k * math.log(pixels)
+
+
+def _cic(k: Tensor, size: Tensor, pixels: int) -> Tensor:
+    # The paper names CIC without a formula; this is the one of its released code.
+    return k * (torch.log(size) + 1.0)
+
+
+PENALTIES: dict[str, Callable[[Tensor, Tensor, int], Tensor]] = {"aic": _aic, "aicc": _aicc, "bic": _bic, "cic": _cic}
+RULES = ("optimal", "pixel")
+NODES = ("binary", "levels")
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """The cut that an information criterion chooses, with every regulariser that the paper leaves open as a named knob.
+
+    name: "aic", "aicc", "bic" or "cic".
+    penalty: γ, the scale of the complexity term; smaller means more regions.
+    floor: φ, added to every variance, in squared feature units: regions flatter than √φ count as flat.
+    shape: b of the generalised normal distribution of residuals; 2 is the Gaussian. Other shapes need the pixels of a region, so
+        they are computed at level nodes only.
+    single_volume: Vol of a single pixel, which has no inner edge; 0 makes single pixels infinitely complex.
+    constants: keep the terms d log 2πeφ per pixel of the full likelihood; they are the same in every cut.
+    rule: "optimal", the cut of least total IC; or "pixel", the paper's: each pixel takes its best ancestor, then regions that this
+        tears apart are split into connected pieces.
+    nodes: "binary" chooses among all nodes, "levels" among those that are a region of some level, as in the paper.
+    """
+
+    name: str = "aicc"
+    penalty: float = 1.0
+    floor: float = 10.0
+    shape: float = 2.0
+    single_volume: float = 0.0
+    constants: bool = False
+    rule: str = "optimal"
+    nodes: str = "binary"
+
+    def __post_init__(self) -> None:
+        _choose("a criterion", self.name, tuple(PENALTIES))
+        _choose("a rule", self.rule, RULES)
+        _choose("nodes", self.nodes, NODES)
+        for what, value, open_end in (("penalty", self.penalty, False), ("floor", self.floor, True), ("shape", self.shape, True)):
+            if not math.isfinite(value) or value < 0 or (open_end and value == 0):
+                raise ValueError(f"{what} must be a positive number, got {value}; leave it out for the default")
+        if not self.single_volume >= 0:
+            raise ValueError(f"single_volume must be a number from 0 up, got {self.single_volume}; 0 forbids single pixels")
+
+
+def _choose(what: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{what} is one of {', '.join(choices)}, got {value!r}; choose one of these")
+
+
+def level_nodes(tree: Hierarchy) -> Tensor:
+    """Nodes that are a region of some level, (2M−1,) bool: their parent was made in a later round."""
+    parent = tree.parent.to(torch.int64)
+    above = torch.where(parent < 0, tree.levels + 2, tree.level[parent.clamp_min(0)].to(torch.int64))
+    return above > tree.level
+
+
+def degrees_of_freedom(tree: Hierarchy, single_volume: float = 0.0) -> Tensor:
+    """k = |E| / Vol(S) per node, (2M−1,) float64; a single pixel's Vol is `single_volume`. [`apx:atoms`]
+
+    A piece that is a single pixel has no other cut, so its k is 1.
+    """
+    edges = float(tree.edges[0].numel())
+    volume = tree.volume.to(torch.float64)
+    single = tree.size == 1
+    k = torch.where(single, edges / single_volume if single_volume > 0 else torch.inf, edges / volume.clamp_min(1.0))
+    above = tree.parent.to(torch.int64)
+    whole = single & ((above < 0) | torch.isinf(tree.altitude[above.clamp_min(0)]))
+    return torch.where(whole, 1.0, k)
+
+
+def misfit(tree: Hierarchy, criterion: Criterion) -> Tensor:
+    """−2 log L(S) per node, (2M−1,) float64, with variances raised by the floor; without constants a flat region has 0.
+
+    Gaussian with diagonal covariance, n Σ_c log(1 + σ_c²/φ) [`eq:loglhsigma`], or the generalised normal of shape b,
+    (2n/b) Σ_c log(1 + α_c^b/α_φ^b), whose α_φ has variance φ; NaN at nodes that are not a level's region.
+    """
+    size = tree.size.to(torch.float64)
+    if criterion.shape == 2.0:
+        ratio = tree.deviation.to(torch.float64) / (size[:, None] * criterion.floor)
+    else:
+        b = criterion.shape
+        ratio = scale_powers(tree, b) / scale_of_variance(criterion.floor, b) ** b
+    fit = size * (2.0 / criterion.shape) * torch.log1p(ratio).sum(dim=1)
+    return fit + size * ratio.shape[1] * likelihood_constant(criterion) if criterion.constants else fit
+
+
+def scale_of_variance(variance: float, shape: float) -> float:
+    """α of the generalised normal distribution that has this variance: α² Γ(3/b)/Γ(1/b) = σ²."""
+    return math.sqrt(variance * math.gamma(1.0 / shape) / math.gamma(3.0 / shape))
+
+
+def likelihood_constant(criterion: Criterion) -> float:
+    """−2 log L per pixel and channel of a flat region: log 2πeφ for the Gaussian. [`eq:loglhsigma`]"""
+    b = criterion.shape
+    return 2.0 * (math.log(2.0 * scale_of_variance(criterion.floor, b) * math.gamma(1.0 / b) / b) + 1.0 / b)
+
+
+def scale_powers(tree: Hierarchy, shape: float) -> Tensor:
+    """α̂^b = (b/n) Σ|x − μ|^b per node and channel, (2M−1, C) float64, from the pixels; NaN where a node is no level's region."""
+    from pixtree.trees.cuts import region_nodes
+
+    powers = torch.full_like(tree.mean, torch.nan, dtype=torch.float64)
+    features = tree.features.T.to(torch.float64)
+    for level in range(tree.levels + 1):
+        node = region_nodes(tree, tree.level[tree.leaves :] > level)
+        residual = (features - tree.mean[node].to(torch.float64)).abs() ** shape
+        total = torch.zeros_like(powers).index_add_(0, node, residual)
+        present = torch.unique(node)
+        powers[present] = total[present] * shape / tree.size[present, None].to(torch.float64)
+    return powers
+
+
+def scores(tree: Hierarchy, criterion: Criterion) -> Tensor:
+    """IC per node, (2M−1,) float64; NaN where a node may not become a region."""
+    k = degrees_of_freedom(tree, criterion.single_volume)
+    penalty = PENALTIES[criterion.name](k, tree.size.to(torch.float64), tree.leaves)
+    score = misfit(tree, criterion)
+    score = score + criterion.penalty * penalty if criterion.penalty > 0 else score
+    if criterion.nodes == "levels":
+        score = score.masked_fill(~level_nodes(tree), torch.nan)
+    return score.masked_fill(torch.isinf(tree.altitude), torch.nan)

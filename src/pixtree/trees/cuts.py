@@ -1,0 +1,155 @@
+"""Cuts: which nodes of a tree become the regions of a partition."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from pixtree.trees.criteria import Criterion, scores
+from pixtree.trees.hierarchy import Hierarchy
+from pixtree.trees.partition import Partition
+from pixtree.trees.relax import relax_boundaries
+
+
+@dataclass(frozen=True)
+class Exactly:
+    """Exactly `count` regions (at most one per pixel), of least energy at every hull point; smaller counts coarsen it."""
+
+    count: int
+
+    def __post_init__(self) -> None:
+        _at_least_one("tokens", self.count)
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """The criterion's cut, merged further in the order of the nested cuts where it has more than `count` regions."""
+
+    count: int
+    criterion: Criterion = field(default_factory=Criterion)
+
+    def __post_init__(self) -> None:
+        _at_least_one("at_most", self.count)
+
+
+@dataclass(frozen=True)
+class Level:
+    """The paper's partition π_t: level 0 is the pixels, levels above the last are the whole image."""
+
+    level: int
+
+    def __post_init__(self) -> None:
+        if self.level < 0:
+            raise ValueError(f"a level is a number from 0 up, got {self.level}; level 0 is the pixels")
+
+
+Budget = Exactly | AtMost | Criterion | Level
+
+
+def _at_least_one(name: str, count: int) -> None:
+    if isinstance(count, bool) or int(count) != count or count < 1:
+        raise ValueError(f"a cut needs a whole number of at least 1 region, got {count}; ask for {name}=1 or more")
+
+
+def budget_of(
+    *,
+    tokens: int | None = None,
+    criterion: str | Criterion | None = None,
+    at_most: int | None = None,
+    level: int | None = None,
+    budget: Budget | None = None,
+) -> Budget:
+    """The one budget that is asked for; `at_most` and `criterion` go together."""
+    if isinstance(criterion, str):
+        criterion = Criterion(criterion)
+    if at_most is not None:
+        chosen: list[Budget] = [AtMost(at_most, criterion or Criterion())]
+    else:
+        chosen = [] if criterion is None else [criterion]
+    chosen += [] if tokens is None else [Exactly(tokens)]
+    chosen += [] if level is None else [Level(level)]
+    chosen += [] if budget is None else [budget]
+    if len(chosen) != 1:
+        raise ValueError(
+            f"a cut needs one of tokens=, criterion=, at_most=, level= or budget=, got {len(chosen)} of them; give exactly one"
+        )
+    return chosen[0]
+
+
+def opened_nodes(tree: Hierarchy, budget: Budget) -> Tensor:
+    """The inner nodes that a budget splits, (M−1,) bool, an upper set. Linear time."""
+    match budget:
+        case Exactly(count):
+            return _largest(tree, count)
+        case Level(level):
+            return tree.level[tree.leaves :] > min(level, tree.levels)
+        case Criterion():
+            return _cheapest(tree, budget)
+        case AtMost(count, criterion):
+            opened = _cheapest(tree, criterion)
+            return opened if int(opened.sum()) < count else _largest(tree, count, opened)
+
+
+def _largest(tree: Hierarchy, count: int, among: Tensor | None = None) -> Tensor:
+    """The count − 1 nodes of largest (scale, id), all of them or those `among` an upper set."""
+    if count < tree.pieces:
+        raise ValueError(
+            f"the mask has {tree.pieces} pieces that do not touch, got {count} regions for them; ask for {tree.pieces} or more"
+        )
+    count = min(count, tree.leaves)
+    scale = tree.scale if among is None else torch.where(among, tree.scale, -1.0)
+    if count == 1:
+        return torch.zeros_like(scale, dtype=torch.bool)
+    threshold = torch.kthvalue(scale, scale.numel() - (count - 2)).values
+    opened = scale > threshold
+    ties = torch.nonzero(scale == threshold).flatten()
+    opened[ties[ties.numel() - (count - 1 - int(opened.sum())) :]] = True
+    return opened
+
+
+def _cheapest(tree: Hierarchy, criterion: Criterion) -> Tensor:
+    opened: Tensor = tree.kernels.cheapest_cut(scores(tree, criterion), tree.left, tree.right)[0]
+    return opened
+
+
+def region_nodes(tree: Hierarchy, opened: Tensor) -> Tensor:
+    """The tree node that is each leaf's region under a cut, (M,) int64."""
+    labels = tree.kernels.cut_labels(tree.parent, opened).to(torch.int64)
+    node = torch.arange(2 * tree.leaves - 1, device=opened.device)
+    is_closed = torch.cat((torch.ones(tree.leaves, dtype=torch.bool, device=opened.device), ~opened))
+    above = tree.parent.to(torch.int64)
+    chosen = node[is_closed & ((above < 0) | ~is_closed[above.clamp_min(0)])]
+    # The chosen nodes are disjoint and cover all leaves; any leaf of a node says which label it has.
+    leaf = chosen.clone()
+    while bool((leaf >= tree.leaves).any()):
+        leaf = torch.where(leaf >= tree.leaves, tree.left[(leaf - tree.leaves).clamp_min(0)].to(torch.int64), leaf)
+    node_of_label = torch.empty(chosen.numel(), dtype=torch.int64, device=opened.device)
+    node_of_label[labels[leaf]] = chosen
+    return node_of_label[labels]
+
+
+def _paint(tree: Hierarchy, leaf_labels: Tensor) -> Tensor:
+    """Labels of the leaves as a label map (H, W) int32, −1 outside the mask."""
+    if tree.mask is None:
+        return leaf_labels.view(tree.shape)
+    labels = torch.full(tree.shape, -1, dtype=torch.int32, device=leaf_labels.device)
+    labels[tree.mask] = leaf_labels
+    return labels
+
+
+def _pixel_rule(tree: Hierarchy, criterion: Criterion) -> Tensor:
+    """The paper's rule: each pixel takes its best-scoring ancestor; what that tears apart is split into connected pieces."""
+    score = scores(tree, criterion)
+    best = tree.kernels.best_ancestors(score.masked_fill(score.isnan(), torch.inf), tree.parent)
+    labels: Tensor = tree.kernels.connected_pieces(_paint(tree, best.to(torch.int32)))
+    return labels
+
+
+def cut(tree: Hierarchy, budget: Budget, *, relax: bool = False) -> Partition:
+    """The partition of one image under a budget; `relax` polishes its boundaries, after which it is no longer nested."""
+    if isinstance(budget, Criterion) and budget.rule == "pixel":
+        labels = _pixel_rule(tree, budget)
+    else:
+        labels = _paint(tree, tree.kernels.cut_labels(tree.parent, opened_nodes(tree, budget)))
+    partition = Partition(labels[None])
+    return relax_boundaries(partition, tree) if relax else partition

@@ -1,0 +1,95 @@
+"""Partition: which region each pixel belongs to; and the seam through which every engine gives one."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pixtree.kernels.backends import backend as choose_backend
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Regions of the images of a batch, in canonical form: equal partitions are equal arrays.
+
+    labels: (B, H, W) int32, from 0 per image in the raster order of each region's first pixel; every region is 4-connected; −1 only
+    outside a mask.
+    """
+
+    labels: Tensor
+
+    @classmethod
+    def from_labels(cls, labels: Tensor | NDArray[np.integer], backend: str = "auto") -> "Partition":
+        """The partition into 4-connected pieces of any integer label maps (H, W) or (B, H, W); negative labels are outside."""
+        maps = torch.as_tensor(np.asarray(labels, dtype=np.int64)) if isinstance(labels, np.ndarray) else labels
+        if maps.ndim not in (2, 3) or maps.is_floating_point() or 0 in maps.shape:
+            raise ValueError(
+                f"labels must be integers (H, W) or (B, H, W), got {maps.dtype} of shape {tuple(maps.shape)}; cast or reshape them"
+            )
+        kernels = choose_backend(backend, maps.device)
+        return cls(torch.stack([kernels.connected_pieces(one) for one in maps.reshape(-1, *maps.shape[-2:])]))
+
+    @cached_property
+    def counts(self) -> Tensor:
+        """Number of regions per image, (B,) int32."""
+        return self.labels.flatten(1).max(dim=1).values + 1
+
+    def __len__(self) -> int:
+        return int(self.labels.shape[0])
+
+    def __getitem__(self, index: int) -> "Partition":
+        return Partition(self.labels[index][None])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Partition) and torch.equal(self.labels, other.labels)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def areas(self, image: int = 0) -> Tensor:
+        """Pixels per region of one image, (N,) int64."""
+        labels = self.labels[image].flatten()
+        return torch.bincount(labels[labels >= 0])
+
+    def boxes(self, image: int = 0) -> Tensor:
+        """Bounding boxes (N, 4) int32 of one image: top, left, bottom, right, the last two exclusive."""
+        labels = self.labels[image]
+        rows, columns = torch.nonzero(labels >= 0, as_tuple=True)
+        index = labels[rows, columns].to(torch.int64)
+        corners = torch.stack((rows, columns, -rows - 1, -columns - 1), dim=1).to(torch.int32)
+        far = torch.iinfo(torch.int32).max
+        box = corners.new_full((int(self.counts[image]), 4), far)
+        box = box.scatter_reduce(0, index[:, None].expand_as(corners), corners, "amin")
+        return torch.cat((box[:, :2], -box[:, 2:]), dim=1)
+
+    def adjacency(self, image: int = 0) -> tuple[Tensor, Tensor]:
+        """Which regions touch: pairs (E, 2) int64 with first < second, sorted, and the pixel edges each pair shares, (E,) int64."""
+        labels = self.labels[image].to(torch.int64)
+        sides = ((labels[:, :-1], labels[:, 1:]), (labels[:-1], labels[1:]))
+        a = torch.cat([side[0].flatten() for side in sides])
+        b = torch.cat([side[1].flatten() for side in sides])
+        touching = (a != b) & (a >= 0) & (b >= 0)
+        count = int(self.counts[image])
+        pair = torch.minimum(a, b)[touching] * count + torch.maximum(a, b)[touching]
+        unique, shared = torch.unique(pair, return_counts=True)
+        return torch.stack((unique // count, unique % count), dim=1), shared
+
+    def numpy(self) -> NDArray[np.int32]:
+        """Labels as an array: (H, W) for one image, (B, H, W) for more."""
+        array: NDArray[np.int32] = self.labels.cpu().numpy()
+        return array[0] if len(self) == 1 else array
+
+    def to_skimage(self) -> NDArray[np.int32]:
+        """Labels as scikit-image counts them: regions from 1, 0 outside the mask."""
+        return self.numpy() + 1
+
+
+class Partitioner(Protocol):
+    """Any way from images (B, C, H, W), uint8 or float 0..1, to their partition: deterministic, each image for itself."""
+
+    def __call__(self, images: Tensor) -> Partition:
+        """Partition every image of the batch."""
+        ...

@@ -1,0 +1,76 @@
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+from typer.testing import CliRunner
+
+from pixtree.cli import doctor
+from pixtree.cli.main import app
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_the_version_is_that_of_the_package():
+    assert run("--version").output == f"pixtree {version('pixtree')}\n"
+
+
+@pytest.mark.parametrize("command", ["segment", "hierarchy", "doctor"])
+def test_every_command_has_help(command):
+    assert command in run("--help").output
+    assert run(command, "--help").exit_code == 0
+
+
+def test_an_unknown_command_is_a_usage_error():
+    result = run("dissolve")
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+
+
+def test_a_real_process_reports_errors_in_one_line(tmp_path):
+    command = [sys.executable, "-m", "pixtree.cli.main", "segment", "absent.png", "-o", "labels.png"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_does_not_load_heavy_modules():
+    code = "import sys, pixtree.cli.main; print({'torch', 'numpy', 'numba', 'PIL'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_the_doctor_finds_all_backends_well():
+    result = run("doctor")
+    assert result.exit_code == 0, result.output
+    for word in ("python", "pixtree", "torch", "numba", "extra models", "cores", "PIXTREE_THREADS", "backend numba"):
+        assert word in result.output
+
+
+def test_the_doctor_says_so_when_a_backend_fails(monkeypatch):
+    def broken(backend):
+        if backend == "numba":
+            raise RuntimeError("no compiler")
+        return healthy(backend)
+
+    healthy = doctor._small_cut
+    monkeypatch.setattr(doctor, "_small_cut", broken)
+    result = run("doctor")
+    assert result.exit_code == 1
+    assert "no compiler" in result.output
+
+
+def test_the_doctor_says_so_when_backends_disagree(monkeypatch):
+    healthy = doctor._small_cut
+    monkeypatch.setattr(doctor, "_small_cut", lambda backend: healthy("torch")[:: 1 if backend == "torch" else -1])
+    assert run("doctor").exit_code == 1
+
+
+def test_extras_are_known_without_importing_them():
+    assert doctor.extras()["models"] == ["timm", "torchvision"]
+    assert "dev" not in doctor.extras()
+    assert doctor.installed("no-such-distribution") is None

@@ -1,0 +1,176 @@
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from pixtree.cli.main import app
+
+
+@pytest.fixture
+def photo(tmp_path):
+    y, x = np.mgrid[:30, :40]
+    pixels = np.stack((x * 6, y * 8, (x * y) % 90), axis=2).astype(np.uint8)
+    pixels[8:20, 10:25] = (220, 30, 40)
+    path = tmp_path / "photo.png"
+    Image.fromarray(pixels).save(path)
+    return path
+
+
+@pytest.fixture
+def out(tmp_path):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    return folder
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def labels_in(path):
+    with Image.open(path) as image:
+        return np.asarray(image)
+
+
+def assert_refused(result, folder, *words, code=1):
+    """One line of error, the exit code, and nothing left behind."""
+    assert result.exit_code == code, result.output
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert all(word in result.stderr for word in words), result.stderr
+    assert list(folder.iterdir()) == []
+
+
+def test_the_default_is_200_regions_in_a_label_map(photo, out):
+    result = run("segment", photo, "-o", out / "labels.png")
+    assert result.exit_code == 0, result.output
+    assert len(np.unique(labels_in(out / "labels.png"))) == 200
+    assert f"200 regions: {out / 'labels.png'}" in result.output
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.tif", "a.tiff", "a.npz", "a.geojson", "a.coco.json"])
+def test_the_suffix_decides_the_format(photo, out, name):
+    result = run("segment", photo, "-o", out / name, "--tokens", 7)
+    assert result.exit_code == 0, result.output
+    assert [path.name for path in out.iterdir()] == [name]
+    if name.endswith("json"):
+        record = json.loads((out / name).read_text())
+        assert len(record.get("features") or record["annotations"]) == 7
+    elif name.endswith("npz"):
+        assert np.load(out / name)["counts"].tolist() == [7]
+    else:
+        assert labels_in(out / name).max() == 6
+
+
+def test_a_named_format_wins_over_the_suffix(photo, out):
+    assert run("segment", photo, "-o", out / "regions.json", "--format", "coco", "--tokens", 5).exit_code == 0
+    record = json.loads((out / "regions.json").read_text())
+    assert record["images"][0] == {"id": 1, "width": 40, "height": 30, "file_name": "photo.png"}
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [("--criterion", "aicc"), ("--at-most", 5), ("--at-most", 5, "--criterion", "bic"), ("--level", 2), ("--tokens", 9, "--relax")],
+)
+def test_every_cut_of_the_library_can_be_asked_for(photo, out, cut):
+    result = run("segment", photo, "-o", out / "labels.png", *cut)
+    assert result.exit_code == 0, result.output
+    count = int(labels_in(out / "labels.png").max()) + 1
+    assert f"{count} regions" in result.output
+    assert "--at-most" not in cut or count <= 5
+
+
+def test_a_mask_leaves_pixels_out(photo, out, tmp_path):
+    mask = np.zeros((30, 40), dtype=np.uint8)
+    mask[5:25, 5:35] = 255
+    Image.fromarray(mask).save(tmp_path / "mask.png")
+    assert run("segment", photo, "-o", out / "labels.png", "--tokens", 6, "--mask", tmp_path / "mask.png").exit_code == 0
+    values = labels_in(out / "labels.png")
+    assert ((values == 0) == (mask == 0)).all()
+    assert values.max() == 6
+
+
+def test_another_partitioner_can_be_named(photo, out):
+    result = run("segment", photo, "-o", out / "labels.png", "--partitioner", "grid", "--tokens", 12)
+    assert result.exit_code == 0, result.output
+    assert 6 <= len(np.unique(labels_in(out / "labels.png"))) <= 24
+
+
+@pytest.mark.parametrize("style", ["boundaries", "mean", "random"])
+def test_an_overlay_is_drawn_beside(photo, out, style):
+    overlay = out / "overlay.png"
+    result = run("segment", photo, "-o", out / "labels.npz", "--tokens", 5, "--overlay", overlay, "--overlay-style", style)
+    assert result.exit_code == 0, result.output
+    assert labels_in(overlay).shape == (30, 40, 3)
+    assert str(overlay) in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--tokens", "0"], ["at least 1", "got 0"]),
+        (["--criterion", "best"], ["aicc", "best"]),
+        (["--similarity", "looks"], ["likelihood", "looks"]),
+        (["--backend", "abacus"], ["numba", "abacus"]),
+        (["--partitioner", "scissors"], ["slic", "scissors"]),
+        (["--format", "bmp"], ["geojson", "bmp"]),
+        (["--overlay-style", "loud", "--overlay", "o.png"], ["boundaries", "loud"]),
+        (["--overlay", "o.jpg"], [".png", "o.jpg"]),
+        (["--mask", "no-mask.png"], ["no-mask.png"]),
+    ],
+)
+def test_a_bad_value_is_one_line_and_writes_nothing(photo, out, options, words):
+    assert_refused(run("segment", photo, "-o", out / "labels.png", *options), out, *words)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--tokens", "5", "--level", "3"],
+        ["--tokens", "5", "--criterion", "aicc"],
+        ["--at-most", "5", "--tokens", "3"],
+        ["--partitioner", "grid", "--level", "3"],
+        ["--partitioner", "grid", "--relax"],
+    ],
+)
+def test_options_that_exclude_one_another_are_a_usage_error(photo, out, options):
+    assert_refused(run("segment", photo, "-o", out / "labels.png", *options), out, "--", code=2)
+
+
+def test_an_unknown_suffix_lists_the_choices(photo, out):
+    assert_refused(run("segment", photo, "-o", out / "labels.bmp"), out, ".png", ".coco.json", "labels.bmp")
+
+
+def test_a_missing_output_folder_is_named(photo, out):
+    assert_refused(run("segment", photo, "-o", out / "nowhere" / "labels.png"), out, "nowhere")
+
+
+def test_outputs_are_checked_before_the_image_is_read(tmp_path, out):
+    assert_refused(run("segment", tmp_path / "absent.png", "-o", out / "labels.bmp"), out, "labels.bmp")
+
+
+def test_bad_images_are_one_line(photo, out, tmp_path):
+    text, truncated = tmp_path / "text.png", tmp_path / "truncated.jpg"
+    text.write_text("not an image")
+    with Image.open(photo) as image:
+        image.resize((400, 300)).save(truncated, quality=95)
+    truncated.write_bytes(truncated.read_bytes()[:3000])
+    for path in (tmp_path / "absent.png", text, truncated, tmp_path):
+        assert_refused(run("segment", path, "-o", out / "labels.png"), out, path.name)
+
+
+def test_an_old_output_survives_a_failure(photo, out):
+    target = out / "labels.png"
+    target.write_bytes(b"old")
+    assert run("segment", photo, "-o", target, "--tokens", 0).exit_code == 1
+    assert target.read_bytes() == b"old"
+    assert len(list(out.iterdir())) == 1
+
+
+def test_words_where_numbers_belong_are_a_usage_error(photo, out):
+    result = run("segment", photo, "-o", out / "labels.png", "--tokens", "many")
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+    assert list(out.iterdir()) == []

@@ -1,0 +1,138 @@
+"""The front door: any image in, exactly the asked regions out."""
+
+import numpy as np
+import pytest
+import torch
+from pictures import noise, photo
+
+import pixtree
+
+
+def regions(labels: np.ndarray | torch.Tensor) -> int:
+    return int(labels.max()) + 1
+
+
+@pytest.mark.parametrize("backend", ["torch", "numba"])
+def test_tokens_are_counted_exactly_in_every_kind_of_image(backend, tmp_path):
+    from PIL import Image
+
+    array = photo(height=40, width=44).permute(1, 2, 0).numpy()
+    Image.fromarray(array).save(tmp_path / "photo.png")
+    expected = pixtree.segment(array, tokens=23, backend=backend)
+    assert expected.dtype == np.int32
+    assert expected.shape == (40, 44)
+    assert regions(expected) == 23
+    for image in (tmp_path / "photo.png", str(tmp_path / "photo.png"), Image.fromarray(array)):
+        assert np.array_equal(pixtree.segment(image, tokens=23, backend=backend), expected)
+    assert np.array_equal(pixtree.segment(np.moveaxis(array, -1, 0), tokens=23, channel_axis=0, backend=backend), expected)
+    tensor = pixtree.segment(torch.from_numpy(array).permute(2, 0, 1), tokens=23, backend=backend)
+    assert isinstance(tensor, torch.Tensor)
+    assert np.array_equal(tensor.numpy(), expected)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 13, 64])
+def test_any_number_of_channels_works(channels):
+    image = noise(12, 15, channels)
+    assert regions(pixtree.segment(image, tokens=9)) == 9
+    assert regions(pixtree.segment(image.to(torch.float32) / 255, tokens=9)) == 9
+
+
+def test_grey_arrays_need_no_channel_axis():
+    grey = photo()[0].numpy()
+    assert np.array_equal(pixtree.segment(grey, tokens=9), pixtree.segment(grey, tokens=9, channel_axis=None))
+
+
+@pytest.mark.parametrize("backend", ["torch", "numba"])
+def test_an_image_alone_equals_the_image_in_any_batch_and_order(backend):
+    images = torch.stack([photo(height=30, width=31), noise(30, 31), photo("coffee", 30, 31)])
+    for relax in (False, True):
+        batch = pixtree.segment(images, tokens=20, relax=relax, backend=backend)
+        turned = pixtree.segment(images.flip(0), tokens=20, relax=relax, backend=backend)
+        for index, image in enumerate(images):
+            alone = pixtree.segment(image, tokens=20, relax=relax, backend=backend)
+            assert torch.equal(batch[index], alone)
+            assert torch.equal(turned[2 - index], alone)
+
+
+@pytest.mark.parametrize("backend", ["torch", "numba"])
+def test_autocast_and_gradients_change_nothing(backend):
+    image = photo(height=30, width=31).to(torch.float32) / 255
+    expected = pixtree.segment(image, tokens=20, backend=backend)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(pixtree.segment(image, tokens=20, backend=backend), expected)
+        assert torch.equal(pixtree.segment(image, tokens=20, relax=True, backend=backend).unique(), expected.unique())
+    assert torch.equal(pixtree.segment(image.requires_grad_(), tokens=20, backend=backend), expected)
+
+
+def test_the_reference_runs_under_deterministic_algorithms():
+    torch.use_deterministic_algorithms(True)
+    try:
+        labels = pixtree.segment(photo(height=30, width=31), tokens=20, backend="torch")
+        assert regions(pixtree.segment(photo(height=30, width=31), criterion="aicc", backend="torch")) >= 1
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert regions(labels) == 20
+
+
+def test_pixels_outside_a_mask_get_one_less_than_the_start_label():
+    image = photo(height=20, width=20)
+    mask = np.zeros((20, 20), bool)
+    mask[3:17, 4:16] = True
+    labels = pixtree.segment(image.permute(1, 2, 0).numpy(), tokens=7, mask=mask)
+    assert set(np.unique(labels)) == set(range(-1, 7))
+    assert np.array_equal(labels >= 0, mask)
+    one_based = pixtree.segment(image.permute(1, 2, 0).numpy(), tokens=7, mask=mask, start_label=1)
+    assert np.array_equal(one_based, labels + 1)
+
+
+def test_other_budgets_are_named_arguments():
+    image = photo()
+    tree = pixtree.hierarchy(image)
+    assert torch.equal(pixtree.segment(image, criterion="bic"), tree.cut(criterion="bic").labels[0])
+    assert torch.equal(pixtree.segment(image, at_most=5), tree.cut(at_most=5).labels[0])
+    assert torch.equal(pixtree.segment(image, level=3), tree.at_level(3).labels[0])
+    assert torch.equal(pixtree.segment(image, budget=pixtree.Exactly(4)), tree.cut(tokens=4).labels[0])
+
+
+def test_compactness_makes_regions_rounder():
+    from skimage.measure import regionprops
+
+    def roundness(compactness: float) -> float:
+        labels = pixtree.segment(photo().permute(1, 2, 0).numpy(), tokens=50, compactness=compactness)
+        return float(np.mean([region.area / region.area_bbox for region in regionprops(labels + 1)]))
+
+    assert roundness(0.3) > roundness(0.1) > roundness(0.0)
+
+
+@pytest.mark.parametrize(
+    ("image", "options", "message"),
+    [
+        (np.full((4, 4, 3), np.nan), {"tokens": 2}, "NaN"),
+        (np.zeros((0, 4, 3), np.uint8), {"tokens": 2}, "empty|at least"),
+        (np.zeros((4, 4, 65), np.uint8), {"tokens": 2}, "64"),
+        (np.zeros((4, 4, 3), np.uint8), {"tokens": 0}, "at least 1 region"),
+        (np.zeros((4, 4, 3), np.uint8), {}, "exactly one"),
+        (np.zeros((4, 4, 3), np.uint8), {"tokens": 2, "similarity": "nearest"}, "got 'nearest'"),
+        (np.zeros((4, 4, 3), np.uint8), {"criterion": "best"}, "got 'best'"),
+        ("missing.png", {"tokens": 2}, "missing.png"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(image, options, message):
+    with pytest.raises((ValueError, OSError), match=message) as raised:
+        pixtree.segment(image, **options)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_tree_belongs_to_one_image():
+    with pytest.raises(ValueError, match="one image"):
+        pixtree.hierarchy(torch.zeros(2, 3, 4, 4, dtype=torch.uint8))
+
+
+def test_importing_pixtree_is_cheap_and_lists_its_names():
+    import subprocess
+    import sys
+
+    code = "import sys, pixtree; print('torch' in sys.modules, 'PIL' in sys.modules, 'segment' in dir(pixtree))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split() == ["False", "False", "True"]
+    with pytest.raises(AttributeError, match="it has"):
+        _ = pixtree.nothing

@@ -1,0 +1,151 @@
+"""Superpixel methods side by side: every measure, on every photo, at every count of regions."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+
+from pixtree.evaluation.datasets import AnnotatedPhoto
+from pixtree.evaluation.superpixels import MEASURES, psnr, scores
+from pixtree.partitioners import NAMES, Baseline, partitioner
+from pixtree.trees.partition import Partition
+
+# Methods of a comparison: a partitioner's name and its options. Relaxed is what a single segmentation should use.
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    "pixtree": ("pixtree", {"relax": True}),
+    "pixtree-nested": ("pixtree", {}),
+    "pixtree-ward": ("pixtree", {"similarity": "ward", "relax": True}),
+    "pixtree-gaussian": ("pixtree", {"similarity": "gaussian", "relax": True}),
+    **{name: (name, {}) for name in NAMES if name != "pixtree"},
+}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One method on one photo at one count."""
+
+    method: str
+    tokens: int  # asked for
+    photo: str
+    segments: int  # the method's own
+    pieces: int  # their 4-connected pieces
+    seconds: float  # processor time of one run; a search for the count's setting is left out
+    scores: dict[str, float]
+
+
+def method(name: str, tokens: int) -> Baseline:
+    """The partitioner behind a name of METHODS."""
+    if name not in METHODS:
+        raise ValueError(f"unknown method {name!r}; choose from {', '.join(METHODS)}")
+    partitioner_name, options = METHODS[name]
+    return partitioner(partitioner_name, tokens, **options)
+
+
+def compare(
+    photos: Sequence[AnnotatedPhoto], methods: Sequence[str], counts: Sequence[int], workers: int = 1
+) -> Iterator[list[Sample]]:
+    """Samples of all methods on one photo at one count, in the order in which they are ready.
+
+    len(photos) · len(counts) lists; methods run one after the other on the same photo, so that a slow minute of the
+    machine hits all of them. With more than one worker, each is a process of its own.
+    """
+    if workers < 1:
+        raise ValueError(f"at least 1 worker is needed, got {workers}; leave it out for one per core")
+    for count in counts:
+        for name in methods:
+            method(name, count)  # unknown names and impossible counts show before any work
+    jobs = [(photo, tuple(methods), count) for photo in photos for count in counts]
+    if workers == 1:
+        warm_up(methods)
+        yield from (measure(*job) for job in jobs)
+        return
+    # spawned, since forking a process with running threads can hang
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), _prepare_worker, (tuple(methods),))
+    try:
+        for ready in as_completed([pool.submit(measure, *job) for job in jobs]):
+            yield ready.result()
+    finally:  # a failure or Ctrl-C does not wait for the rest
+        pool.shutdown(cancel_futures=True)
+
+
+def measure(photo: AnnotatedPhoto, methods: Sequence[str], tokens: int) -> list[Sample]:
+    """One sample per method."""
+    array, truths = photo.pixels(), photo.segmentations()
+    image = torch.from_numpy(array).permute(2, 0, 1).contiguous()  # HWC -> CHW
+    values = array.astype(np.float32) / 255
+    samples = []
+    for name in methods:
+        chosen = method(name, tokens)
+        setting = chosen.setting(image)
+        start = time.process_time()
+        labels = chosen.labels_at(image, setting)
+        seconds = time.process_time() - start
+        pieces = int(Partition.from_labels(labels).counts[0])
+        found = scores(labels, values, truths)
+        samples.append(Sample(name, tokens, photo.name, int(labels.max()) + 1, pieces, seconds, found))
+    return samples
+
+
+def warm_up(methods: Sequence[str]) -> None:
+    """Run every method once on a small picture: imports and compilation are not what a run costs."""
+    picture = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (3, 48, 64), np.uint8))
+    for name in methods:
+        method(name, 12).raw_labels(picture)
+
+
+def _prepare_worker(methods: Sequence[str]) -> None:
+    """One thread per process: the others' time is the other workers'."""
+    torch.set_num_threads(1)
+    try:
+        import cv2
+    except ImportError:
+        pass
+    else:
+        cv2.setNumThreads(1)
+    warm_up(methods)
+
+
+def rows(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+    """One row per method and count, in the order of first appearance in METHODS and of the counts.
+
+    Means over photos; <measure>_se is their standard error, None for a single photo. psnr_of_mean_error is the PSNR of
+    the mean squared error, the other usual convention.
+    """
+    groups: dict[tuple[int, int], list[Sample]] = {}
+    order = list(METHODS)
+    for sample in sorted(samples, key=lambda sample: (order.index(sample.method), sample.tokens, sample.photo)):
+        groups.setdefault((order.index(sample.method), sample.tokens), []).append(sample)
+    return [_row(group) for group in groups.values()]
+
+
+def _row(group: Sequence[Sample]) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "method": group[0].method,
+        "tokens": group[0].tokens,
+        "photos": len(group),
+        "segments": _mean(group, lambda sample: sample.segments),
+        "pieces": _mean(group, lambda sample: sample.pieces),
+    }
+    for measure in MEASURES:
+        values = np.array([sample.scores[measure.key] for sample in group])
+        row[measure.key] = float(values.mean())
+        row[f"{measure.key}_se"] = _standard_error(values)
+    row["psnr_of_mean_error"] = psnr(row["squared_error"])
+    row["seconds"] = median(sample.seconds for sample in group)
+    return row
+
+
+def _mean(group: Sequence[Sample], value: Callable[[Sample], float]) -> float:
+    return float(np.mean([value(sample) for sample in group]))
+
+
+def _standard_error(values: np.ndarray[Any, np.dtype[np.float64]]) -> float | None:
+    if len(values) < 2 or not np.isfinite(values).all():
+        return None
+    return float(values.std(ddof=1) / np.sqrt(len(values)))

@@ -1,0 +1,92 @@
+"""Folders of photos that people have segmented, in the layout of BSDS500.
+
+images/<split>/<name>.jpg and, per annotator k, groundTruth/<split>/<name>_<k>.png (a pixel's value is its segment), or
+the original groundTruth/<split>/<name>.mat. Only paths are held; pixels are read when asked for.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+IMAGE_ENDINGS = (".jpg", ".jpeg", ".png")
+
+
+@dataclass(frozen=True)
+class AnnotatedPhoto:
+    """One photo and the files with its segmentations, one or more."""
+
+    name: str
+    image: Path
+    annotations: tuple[Path, ...]
+
+    def pixels(self) -> NDArray[np.uint8]:
+        """The photo as (H, W, 3) RGB."""
+        from PIL import Image
+
+        with Image.open(self.image) as image:
+            return np.array(image.convert("RGB"))  # a copy, for Pillow's own memory is read-only
+
+    def segmentations(self) -> list[NDArray[np.int64]]:
+        """One (H, W) label map per annotator."""
+        return [labels for path in self.annotations for labels in _segmentations_in(path)]
+
+
+def annotated_photos(data: str | Path | None = None, split: str = "val", limit: int | None = None) -> list[AnnotatedPhoto]:
+    """The photos of one split, sorted by name; with `limit`, that many, evenly spaced over the sorted names.
+
+    `data` is the folder that holds images/ and groundTruth/; without it, $PIXTREE_DATA/bsds500.
+    """
+    if limit is not None and limit < 1:
+        raise ValueError(f"limit must be at least 1, got {limit}; leave it out for all photos")
+    root = data_folder(data)
+    images = _existing_folder(root / "images" / split)
+    truth = _existing_folder(root / "groundTruth" / split)
+    paths = sorted(path for path in images.iterdir() if path.suffix.lower() in IMAGE_ENDINGS)
+    if not paths:
+        raise FileNotFoundError(f"expected .jpg or .png photos in {images}, found none; check the folder")
+    count = min(limit or len(paths), len(paths))
+    chosen = [paths[i * len(paths) // count] for i in range(count)]
+    return [AnnotatedPhoto(path.stem, path, _annotations(truth, path.stem)) for path in chosen]
+
+
+def data_folder(data: str | Path | None = None) -> Path:
+    """The folder given, or bsds500 inside the folder that the environment variable PIXTREE_DATA names."""
+    if data is not None:
+        return _existing_folder(Path(data))
+    folder = os.environ.get("PIXTREE_DATA")
+    if not folder:
+        raise FileNotFoundError("no data folder was given; pass its path or set PIXTREE_DATA to the folder above bsds500")
+    return _existing_folder(Path(folder) / "bsds500")
+
+
+def _existing_folder(folder: Path) -> Path:
+    if not folder.is_dir():
+        layout = "DATA/images/<split> with photos and DATA/groundTruth/<split> with their segmentations"
+        raise FileNotFoundError(f"there is no folder {folder}; expected {layout}")
+    return folder
+
+
+def _annotations(folder: Path, name: str) -> tuple[Path, ...]:
+    numbered = [path for path in folder.glob(f"{name}_*.png") if path.stem[len(name) + 1 :].isdigit()]
+    paths = sorted(numbered, key=lambda path: int(path.stem[len(name) + 1 :]))
+    if not paths and (folder / f"{name}.mat").is_file():
+        paths = [folder / f"{name}.mat"]
+    if not paths:
+        raise FileNotFoundError(f"photo {name} has no annotators: expected {name}_<k>.png or {name}.mat in {folder}, found neither")
+    return tuple(paths)
+
+
+def _segmentations_in(path: Path) -> list[NDArray[np.int64]]:
+    if path.suffix == ".mat":
+        from scipy.io import loadmat
+
+        # a 1×K cell array of 1×1 structs with the field Segmentation
+        cells = loadmat(path)["groundTruth"].ravel()
+        return [np.asarray(cell["Segmentation"][0, 0], np.int64) for cell in cells]
+    from PIL import Image
+
+    with Image.open(path) as image:
+        return [np.asarray(image, np.int64)]

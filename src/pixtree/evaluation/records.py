@@ -1,0 +1,70 @@
+"""Records of benchmark runs: what was measured, by which command, when and on what machine; JSON and CSV files."""
+
+import csv
+import json
+import math
+import os
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from pixtree.files import replacing
+
+PACKAGES = ("pixtree", "torch", "numpy", "numba", "scikit-image", "opencv-contrib-python-headless")
+
+
+def provenance(command: str, packages: Iterable[str] = PACKAGES) -> dict[str, Any]:
+    """Command, UTC date, machine and versions: what every record starts with."""
+    return {
+        "command": command,
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "machine": {"cpu": cpu_model(), "cores": os.cpu_count(), "platform": f"{platform.system()} {platform.machine()}"},
+        "versions": {"python": platform.python_version(), **installed(packages)},
+    }
+
+
+def cpu_model() -> str:
+    """The processor's name as the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def installed(packages: Iterable[str]) -> dict[str, str]:
+    """Versions of those packages that are installed."""
+    versions = {}
+    for package in packages:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def write_record(record: Mapping[str, Any], path: str | Path) -> None:
+    """The record as JSON, whole or not at all; values that are not finite become null."""
+    text = json.dumps(_finite(record), indent=1, allow_nan=False, ensure_ascii=False)
+    with replacing(path) as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def write_table(rows: Sequence[Mapping[str, Any]], path: str | Path) -> None:
+    """Rows with equal keys as CSV, a header first."""
+    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value

@@ -4,95 +4,85 @@ from collections.abc import MutableSequence, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numba.extending import register_jitable
 from numpy.typing import NDArray
-from torch import Tensor
+
+Nodes = Sequence[Any]
+
+# One record per inner node, so that a visit costs one cache line; the reference uses a list of dictionaries with the same keys.
+HEAP_NODE = np.dtype(
+    [("scale", "f8"), ("total", "f8"), ("left", "i4"), ("right", "i4"), ("spine", "i4"), ("count", "i4")], align=True
+)
+SPINE_LIMIT = 64  # the right spine of a leftist heap of r nodes is at most log2(r + 1) long
 
 
 @register_jitable
-def merge_heaps(
-    a: int,
-    b: int,
-    scale: Sequence[float],
-    heap_left: MutableSequence[int],
-    heap_right: MutableSequence[int],
-    heap_rank: MutableSequence[int],
-    stack: MutableSequence[int],
-) -> int:
-    """Root of two leftist heaps merged, largest (scale, id) on top; −1 is the empty heap. O(log n), the depth of `stack`."""
+def join_heaps(a: int, b: int, nodes: Nodes, stack: MutableSequence[int]) -> int:
+    """Root of two leftist heaps joined, largest (scale, id) on top; a negative root is the empty heap. O(log n)."""
     height = 0
     while a >= 0 and b >= 0:
-        if scale[a] < scale[b] or (scale[a] == scale[b] and a < b):
+        if nodes[a]["scale"] < nodes[b]["scale"] or (nodes[a]["scale"] == nodes[b]["scale"] and a < b):
             a, b = b, a
         stack[height] = a
         height += 1
-        a = heap_right[a]
+        a = nodes[a]["right"]
     root = a if a >= 0 else b
     while height > 0:
         height -= 1
         node = stack[height]
-        other = heap_left[node]
-        other_rank = heap_rank[other] if other >= 0 else 0
-        root_rank = heap_rank[root] if root >= 0 else 0
-        if other_rank < root_rank:
-            heap_left[node], heap_right[node] = root, other
-            heap_rank[node] = other_rank + 1
+        other = nodes[node]["left"]
+        other_spine = nodes[other]["spine"] if other >= 0 else 0
+        root_spine = nodes[root]["spine"] if root >= 0 else 0
+        if other_spine < root_spine:
+            nodes[node]["left"], nodes[node]["right"] = root, other
+            nodes[node]["spine"] = other_spine + 1
         else:
-            heap_right[node] = root
-            heap_rank[node] = root_rank + 1
+            nodes[node]["right"] = root
+            nodes[node]["spine"] = root_spine + 1
         root = node
     return root
 
 
-def scale_set(
-    left: Sequence[int],
-    right: Sequence[int],
-    total: MutableSequence[float],
-    scale: MutableSequence[float],
-    count: MutableSequence[int],
-    heap_left: MutableSequence[int],
-    heap_right: MutableSequence[int],
-    heap_rank: MutableSequence[int],
-    pooled: MutableSequence[bool],
-    stack: MutableSequence[int],
-) -> None:
-    """Fill `scale` with the price λ per region at which the optimal cut closes each inner node (scale-set, CART's weakest link).
+def scale_set(left: Sequence[int], right: Sequence[int], gain: Sequence[float], nodes: Nodes, stack: MutableSequence[int]) -> None:
+    """Fill the field `scale` with the price λ per region at which the optimal cut closes each inner node (CART's weakest link).
 
     Nodes come in creation order. A node starts with its own gain; while that is below the largest scale inside its subtree, that
     inner node is pooled into it and the scale becomes the mean gain of all pooled splits. What is left on the heaps is monotone, so
     opening nodes by decreasing (scale, id) opens parents first and gives the least energy at every vertex of its convex hull.
-
-    `total` holds the gains on entry. A heap of r nodes has a right spine of at most log2(r + 1), so a stack of 128 always suffices.
     """
-    inner = len(total)
+    inner = len(gain)
     leaves = inner + 1
     for k in range(inner):
-        heap = merge_heaps(left[k] - leaves, right[k] - leaves, scale, heap_left, heap_right, heap_rank, stack)
-        mean = total[k]
-        while heap >= 0 and mean < scale[heap]:
-            pooled[heap] = True
-            total[k] += total[heap]
-            count[k] += count[heap]
-            mean = total[k] / count[k]
-            heap = merge_heaps(heap_left[heap], heap_right[heap], scale, heap_left, heap_right, heap_rank, stack)
-        scale[k] = mean
-        heap_left[k] = heap
+        heap = join_heaps(left[k] - leaves, right[k] - leaves, nodes, stack)
+        total, count = float(gain[k]), 1
+        scale = total
+        while heap >= 0 and scale < nodes[heap]["scale"]:
+            total += nodes[heap]["total"]
+            count += nodes[heap]["count"]
+            scale = total / count
+            nodes[heap]["spine"] = 0  # pooled
+            heap = join_heaps(nodes[heap]["left"], nodes[heap]["right"], nodes, stack)
+        nodes[k]["scale"], nodes[k]["total"], nodes[k]["count"] = scale, total, count
+        nodes[k]["left"], nodes[k]["right"], nodes[k]["spine"] = heap, -1, 1
     for k in range(inner - 1, -1, -1):
-        for child in (left[k] - leaves, right[k] - leaves):
-            if child >= 0 and pooled[child]:
-                scale[child] = scale[k]
+        for inside in (left[k] - leaves, right[k] - leaves):
+            if inside >= 0 and nodes[inside]["spine"] == 0:
+                nodes[inside]["scale"] = nodes[k]["scale"]
 
 
-def region_sums(labels: Tensor, features: Tensor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Sizes (N,) and channel sums (N, C) of the regions of one label map, float64 on the host: the state that `relax` updates."""
-    flat = labels.flatten().cpu()
-    inside = flat >= 0
-    index = flat[inside].to(torch.int64)
-    count = int(index.max()) + 1 if index.numel() else 0
-    rows = features.flatten(1).T.cpu()[inside].to(torch.float64)
-    sums = torch.zeros((count, rows.shape[1]), dtype=torch.float64).index_add_(0, index, rows)
-    return torch.bincount(index, minlength=count).to(torch.float64).numpy(), sums.numpy()
+@register_jitable
+def sum_regions(
+    labels: NDArray[np.int32], features: NDArray[np.float32], sizes: NDArray[np.float64], sums: NDArray[np.float64]
+) -> None:
+    """Add the pixels of every region to its size and channel sums."""
+    height, width = labels.shape
+    for y in range(height):
+        for x in range(width):
+            region = labels[y, x]
+            if region >= 0:
+                sizes[region] += 1.0
+                for c in range(features.shape[0]):
+                    sums[region, c] += np.float64(features[c, y, x])
 
 
 @register_jitable
@@ -117,13 +107,11 @@ def keeps_connected(labels: NDArray[np.int32], y: int, x: int, region: int) -> b
 
 
 @register_jitable
-def misfit(
-    features: NDArray[np.float32], y: int, x: int, sizes: NDArray[np.float64], sums: NDArray[np.float64], region: int
-) -> float:
+def misfit(features: NDArray[np.float32], y: int, x: int, means: NDArray[np.float64], region: int) -> float:
     """Squared distance between a pixel and the mean of a region."""
     total = 0.0
     for c in range(features.shape[0]):
-        difference = sums[region, c] / sizes[region] - np.float64(features[c, y, x])
+        difference = means[region, c] - np.float64(features[c, y, x])
         total += difference * difference
     return total
 
@@ -133,15 +121,22 @@ def relax(
     features: NDArray[np.float32],
     sizes: NDArray[np.float64],
     sums: NDArray[np.float64],
+    means: NDArray[np.float64],
     sweeps: int,
     smoothness: float,
-) -> Any:
+) -> None:
     """Move border pixels, in raster order, to the 4-neighbour region that fits them best; in place.
 
     Fit is ‖f − μ‖² − smoothness · (4-neighbours the pixel has there). A pixel moves only if its old region stays connected, so the
     count of regions and their connectivity hold. Means follow every move. Pixels labelled −1 are outside and never move.
+
+    sizes (N,), sums (N, C) and means (N, C) are zero on entry: the state that follows the moves.
     """
     height, width = labels.shape
+    sum_regions(labels, features, sizes, sums)
+    for region in range(sizes.size):
+        for c in range(features.shape[0]):
+            means[region, c] = sums[region, c] / sizes[region]
     for _ in range(sweeps):
         moved = False
         for y in range(height):
@@ -168,7 +163,7 @@ def relax(
                         + int(x > 0 and west == candidate)
                         + int(x + 1 < width and east == candidate)
                     )
-                    fit = misfit(features, y, x, sizes, sums, candidate) - smoothness * touching
+                    fit = misfit(features, y, x, means, candidate) - smoothness * touching
                     if fit < best_fit:
                         best, best_fit = candidate, fit
                 if best == here:
@@ -181,5 +176,7 @@ def relax(
                     value = np.float64(features[c, y, x])
                     sums[here, c] -= value
                     sums[best, c] += value
+                    means[here, c] = sums[here, c] / sizes[here]
+                    means[best, c] = sums[best, c] / sizes[best]
         if not moved:
             break

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from pixtree.kernels.reference.cutting import select_largest
 from pixtree.trees.criteria import Criterion, scores
 from pixtree.trees.hierarchy import Hierarchy
 from pixtree.trees.partition import Partition
@@ -96,14 +97,10 @@ def _largest(tree: Hierarchy, count: int, among: Tensor | None = None) -> Tensor
         raise ValueError(
             f"the mask has {tree.pieces} pieces that do not touch, got {count} regions for them; ask for {tree.pieces} or more"
         )
-    count = min(count, tree.leaves)
-    scale = tree.scale if among is None else torch.where(among, tree.scale, -1.0)
-    if count == 1:
-        return torch.zeros_like(scale, dtype=torch.bool)
-    threshold = torch.kthvalue(scale, scale.numel() - (count - 2)).values
-    opened = scale > threshold
-    ties = torch.nonzero(scale == threshold).flatten()
-    opened[ties[ties.numel() - (count - 1 - int(opened.sum())) :]] = True
+    splits = min(count, tree.leaves) - 1
+    if among is not None:
+        return select_largest(torch.where(among, tree.scale, -1.0), splits)
+    opened: Tensor = tree.kernels.open_largest(tree.gain, tree.left, tree.right, splits)
     return opened
 
 

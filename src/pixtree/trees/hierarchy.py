@@ -69,7 +69,7 @@ class Hierarchy:
     @cached_property
     def pieces(self) -> int:
         """Number of 4-connected pieces of the mask, 1 without one: the fewest regions a cut can have."""
-        return 1 + int(torch.isinf(self.altitude[self.leaves :]).sum())
+        return 1 if self.mask is None else 1 + int(torch.isinf(self.altitude[self.leaves :]).sum())
 
     @cached_property
     def levels(self) -> int:

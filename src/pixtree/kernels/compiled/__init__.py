@@ -2,7 +2,7 @@
 
 from pixtree.kernels.compiled.attributes import boxes, joins, moments, sizes, sum_upwards
 from pixtree.kernels.compiled.colour import lab, lightness
-from pixtree.kernels.compiled.cutting import best_ancestors, cheapest_cut, cut_labels, persistence, relax
+from pixtree.kernels.compiled.cutting import best_ancestors, cheapest_cut, cut_labels, open_largest, persistence, relax
 from pixtree.kernels.compiled.merging import build
 from pixtree.kernels.compiled.regions import connected_pieces
 
@@ -17,6 +17,7 @@ __all__ = [
     "lab",
     "lightness",
     "moments",
+    "open_largest",
     "persistence",
     "relax",
     "sizes",

@@ -17,7 +17,8 @@ _LOG_2_HIGH, _LOG_2_LOW = _f4(shared.LOG_2_HIGH), _f4(shared.LOG_2_LOW)
 _SQRT_HALF_BITS, _MANTISSA = _i4(shared.SQRT_HALF_BITS), _i4(shared.MANTISSA_MASK)
 _ONE, _HALF = _f4(1.0), _f4(0.5)
 _HASH_FIRST, _HASH_SECOND, _HASH_MIX = _u4(shared.HASH_FIRST), _u4(shared.HASH_SECOND), _u4(shared.HASH_MIX)
-_CUBE_ROOT_BITS, _THIRD = _i4(shared.CUBE_ROOT_BITS), _f4(shared.CUBE_ROOT_STEP)
+_CUBE_ROOT_BITS = _i4(shared.CUBE_ROOT_BITS)
+_FOUR_THIRDS, _ONE_THIRD = _f4(shared.FOUR_THIRDS), _f4(shared.ONE_THIRD)
 
 
 @intrinsic
@@ -61,10 +62,11 @@ def order_key(cost_bits, first, second):
 @inlined
 def cube_root(t):
     """∛t of float32 t > 0."""
-    guess = from_bits(_i4(bits_of(t) // _i4(3) + _CUBE_ROOT_BITS))
-    guess = guess - (guess - t / (guess * guess)) * _THIRD
-    guess = guess - (guess - t / (guess * guess)) * _THIRD
-    return guess - (guess - t / (guess * guess)) * _THIRD
+    inverse = from_bits(_i4(_CUBE_ROOT_BITS - _i4(_u4(bits_of(t)) // _u4(3))))
+    inverse = inverse * (_FOUR_THIRDS - t * inverse * inverse * inverse * _ONE_THIRD)
+    inverse = inverse * (_FOUR_THIRDS - t * inverse * inverse * inverse * _ONE_THIRD)
+    inverse = inverse * (_FOUR_THIRDS - t * inverse * inverse * inverse * _ONE_THIRD)
+    return t * inverse * inverse
 
 
 @inlined

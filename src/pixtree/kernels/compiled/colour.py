@@ -17,26 +17,30 @@ _TABLE = reference.linear_light_table().numpy()
 @inlined
 def response(t):
     """CIE f(t): the cube root, with a line near black."""
-    root = cube_root(max(t, _BELOW))
-    return root if t > _BELOW else t * _SLOPE + _OFFSET
+    root, line = cube_root(t if t > _BELOW else _BELOW), t * _SLOPE + _OFFSET
+    return root if t > _BELOW else line
 
 
 @kernel
 def lab_of_bytes(image, table, matrix, planes):
-    """Fill planes (3, N) with L, a, b of bytes (3, N), in blocks that stay in the cache."""
+    """Fill planes (3, N) with L, a, b of bytes (3, N), in blocks that stay in the cache and loops that vectorise."""
     count, block = image.shape[1], 1024
-    red, green, blue = np.empty(block, np.float32), np.empty(block, np.float32), np.empty(block, np.float32)
+    light, responses = np.empty((3, block), np.float32), np.empty((3, block), np.float32)
     for start in range(0, count, block):
         size = min(block, count - start)
+        for c in range(3):
+            for i in range(size):
+                light[c, i] = table[np.uint64(image[c, start + i])]
+        for c in range(3):
+            red, green, blue = matrix[c, 0], matrix[c, 1], matrix[c, 2]
+            for i in range(size):
+                responses[c, i] = response(light[0, i] * red + light[1, i] * green + light[2, i] * blue)
         for i in range(size):
-            red[i], green[i], blue[i] = table[image[0, start + i]], table[image[1, start + i]], table[image[2, start + i]]
+            planes[0, start + i] = responses[1, i] * _f4(116.0) - _f4(16.0)
         for i in range(size):
-            x = response(red[i] * matrix[0, 0] + green[i] * matrix[0, 1] + blue[i] * matrix[0, 2])
-            y = response(red[i] * matrix[1, 0] + green[i] * matrix[1, 1] + blue[i] * matrix[1, 2])
-            z = response(red[i] * matrix[2, 0] + green[i] * matrix[2, 1] + blue[i] * matrix[2, 2])
-            planes[0, start + i] = y * _f4(116.0) - _f4(16.0)
-            planes[1, start + i] = (x - y) * _f4(500.0)
-            planes[2, start + i] = (y - z) * _f4(200.0)
+            planes[1, start + i] = (responses[0, i] - responses[1, i]) * _f4(500.0)
+        for i in range(size):
+            planes[2, start + i] = (responses[1, i] - responses[2, i]) * _f4(200.0)
 
 
 def lab(image: Tensor) -> Tensor:

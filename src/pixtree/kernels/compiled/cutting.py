@@ -5,7 +5,10 @@ import torch
 from torch import Tensor
 
 from pixtree.kernels import sequential
+from pixtree.kernels.compiled.arithmetic import bits_of, from_bits
 from pixtree.kernels.compiled.jit import kernel
+from pixtree.kernels.compiled.workspace import scratch
+from pixtree.kernels.reference.cutting import select_largest
 
 scale_set = kernel(sequential.scale_set)
 relax_in_place = kernel(sequential.relax)
@@ -60,7 +63,7 @@ def inherit_best(score, parent, best):
 def cut_labels(parent: Tensor, opened: Tensor) -> Tensor:
     """Regions of the leaves under a cut, (M,) int32, numbered by first leaf; `opened` (M−1,) marks the split inner nodes."""
     labels = np.empty(opened.numel() + 1, np.int32)
-    region, label = np.empty(parent.numel(), np.int32), np.empty(parent.numel(), np.int32)
+    region, label = scratch("cut", 2 * parent.numel())[: 2 * parent.numel()].view(np.int32).reshape(2, -1)
     number_regions(parent.numpy(), opened.contiguous().numpy(), region, label, labels)
     return torch.from_numpy(labels)
 
@@ -81,18 +84,87 @@ def best_ancestors(score: Tensor, parent: Tensor) -> Tensor:
 
 def persistence(gain: Tensor, left: Tensor, right: Tensor) -> Tensor:
     """The scale λ of every inner node, (M−1,) float64: see `sequential.scale_set`."""
+    words = gain.numel() * sequential.HEAP_NODE.itemsize // 4
+    nodes = scratch("heaps", words)[:words].view(sequential.HEAP_NODE)
+    scale_set(left.numpy(), right.numpy(), gain.numpy(), nodes, np.empty(sequential.SPINE_LIMIT, np.int64))
+    return torch.from_numpy(nodes["scale"].copy())
+
+
+@kernel
+def kth_largest(values, k):
+    """The k-th largest (k ≥ 1) of float32 values ≥ 0, by their bits: a histogram of the upper half, then one of the lower."""
+    upper, lower = np.zeros(65536, np.int64), np.zeros(65536, np.int64)
+    for i in range(values.size):
+        upper[np.uint32(bits_of(values[i])) >> np.uint32(16)] += 1
+    high = 65535
+    while k > upper[high]:
+        k -= upper[high]
+        high -= 1
+    for i in range(values.size):
+        bits = np.uint32(bits_of(values[i]))
+        if bits >> np.uint32(16) == high:
+            lower[bits & np.uint32(65535)] += 1
+    low = 65535
+    while k > lower[low]:
+        k -= lower[low]
+        low -= 1
+    return from_bits(np.int32((high << 16) | low))
+
+
+@kernel
+def keep_large(gain, left, right, threshold, number, kept, new_left, new_right, new_gain):
+    """Renumber the nodes whose subtree holds a gain ≥ threshold as a tree of their own; returns their count.
+
+    number: scratch, (M−1,). kept: which nodes they are. Children that are left out become leaves (0).
+    """
+    leaves, count = gain.size + 1, 0
+    for k in range(gain.size):
+        a, b = left[k] - leaves, right[k] - leaves
+        number_a = number[a] if a >= 0 else np.int32(-1)
+        number_b = number[b] if b >= 0 else np.int32(-1)
+        if gain[k] >= threshold or number_a >= 0 or number_b >= 0:
+            number[k] = count
+            kept[count], new_left[count], new_right[count], new_gain[count] = k, number_a, number_b, gain[k]
+            count += 1
+        else:
+            number[k] = -1
+    for i in range(count):
+        new_left[i] += count + 1 if new_left[i] >= 0 else 1
+        new_right[i] += count + 1 if new_right[i] >= 0 else 1
+    return count
+
+
+def open_largest(gain: Tensor, left: Tensor, right: Tensor, count: int) -> Tensor:
+    """The `count` inner nodes of largest (λ, id), (M−1,) bool, without the λ of nodes that cannot be among them.
+
+    If every gain in a subtree is below τ, so is every λ in it; and a node that pools a λ below τ ends below τ itself. So nodes
+    whose subtree has no gain ≥ τ change no λ ≥ τ: they are left out, and if count nodes of λ ≥ τ remain, the answer is exact.
+    """
     inner = gain.numel()
-    total, scale = gain.to(torch.float64).numpy(), np.empty(inner, np.float64)
-    count, heap_rank = np.ones(inner, np.int32), np.ones(inner, np.int32)
-    heap_left, heap_right = np.full(inner, -1, np.int32), np.full(inner, -1, np.int32)
-    pooled, stack = np.zeros(inner, np.bool_), np.empty(128, np.int32)
-    scale_set(left.numpy(), right.numpy(), total, scale, count, heap_left, heap_right, heap_rank, pooled, stack)
-    return torch.from_numpy(scale)
+    gains, children = gain.numpy(), (left.numpy(), right.numpy())
+    opened = torch.zeros(inner, dtype=torch.bool)
+    if count == 0:
+        return opened
+    words = scratch("largest", 5 * inner)
+    number, kept, new_left, new_right = (words[i * inner : (i + 1) * inner].view(np.int32) for i in range(4))
+    new_gain = words[4 * inner : 5 * inner].view(np.float32)
+    guess = 4 * count
+    while True:
+        threshold = kth_largest(gains, guess) if guess < inner else np.float32(0)
+        size = keep_large(gains, *children, threshold, number, kept, new_left, new_right, new_gain)
+        fields = (torch.from_numpy(field[:size]) for field in (new_gain, new_left, new_right))
+        scale = persistence(*fields)
+        if int((scale >= float(threshold)).sum()) >= count:
+            chosen = select_largest(scale, count)
+            opened[torch.from_numpy(kept[:size])[chosen].to(torch.int64)] = True
+            return opened
+        guess *= 4
 
 
 def relax(labels: Tensor, features: Tensor, sweeps: int, smoothness: float) -> Tensor:
     """Labels (H, W) int32 after boundary polishing: see `sequential.relax`; features are planes (C, H, W) float32."""
     polished = labels.clone()
-    sums = sequential.region_sums(labels, features)
-    relax_in_place(polished.numpy(), features.contiguous().numpy(), *sums, sweeps, smoothness)
+    regions, channels = int(labels.max()) + 1, features.shape[0]
+    state = np.zeros(regions), np.zeros((regions, channels)), np.zeros((regions, channels))
+    relax_in_place(polished.numpy(), features.contiguous().numpy(), *state, sweeps, smoothness)
     return polished

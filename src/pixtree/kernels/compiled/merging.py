@@ -9,7 +9,6 @@ Every kernel has a parameter `three`: a tuple of length 3 for images of three ch
 Indices are unsigned, because signed ones pay for negative wrap-around.
 """
 
-import threading
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,197 +16,33 @@ import torch
 from torch import Tensor
 
 from pixtree.kernels.arithmetic import CHANNELS_PER_LOG
-from pixtree.kernels.compiled.arithmetic import bits_of, edge_hash, from_bits, length_power, log_at_least_one, order_key
+from pixtree.kernels.compiled.adjacency import adjacency_of_grid, adjacency_of_mask, adjacency_of_regions, image_sides
+from pixtree.kernels.compiled.arithmetic import from_bits, log_at_least_one
+from pixtree.kernels.compiled.grouping import components_of_picks, gather_members, order_members
 from pixtree.kernels.compiled.jit import inlined, kernel
+from pixtree.kernels.compiled.picking import pick_on_grid, pick_regions
+from pixtree.kernels.compiled.workspace import scratch
 from pixtree.kernels.reference.merging import Tree
 from pixtree.kernels.rule import Cost, Energy, MergeRule
 
 _f4, _i4, _u4, _i8, _u8 = np.float32, np.int32, np.uint32, np.int64, np.uint64
 _ONE, _ZERO = _f4(1.0), _f4(0.0)
-_BLOCK = 512  # edges whose costs are computed together
-_FAR = np.int64(2**63 - 1)
-_FAR_BITS = np.int32(2**31 - 1)
-_UNSEEN = _u4(0xFFFFFFFF)
 _GROUP = CHANNELS_PER_LOG
-_GAUSSIAN, _COSINE, _TANIMOTO, _WARD, _LIKELIHOOD = (int(cost) for cost in Cost)
+_GAUSSIAN, _WARD, _LIKELIHOOD = int(Cost.GAUSSIAN), int(Cost.WARD), int(Cost.LIKELIHOOD)
 
 
-# ---------------------------------------------------------------------------------------------------- first round, on the grid
-@kernel
-def pick_on_grid(features, height, width, halved, key, pick):
-    """Each pixel's cheapest 4-neighbour by squared distance; features are planes (C, H·W).
-
-    Candidates come in the order up, left, right, down: that of (first, second), so the strict comparison settles equal keys.
-    """
-    channels = features.shape[0]
-    above = np.full(width, _FAR, np.int64)
-    below = np.empty(width, np.int64)
-    beside = np.full(width + 1, _FAR, np.int64)  # beside[x] lies left of pixel x
-    cost = np.empty(width, np.float32)
-    weight = _f4(0.5) if halved else _ONE
-    for y in range(height):
-        start = y * width
-        squared_steps(features, channels, start, start + 1, width - 1, cost)
-        for x in range(width - 1):
-            beside[x + 1] = order_key(bits_of(cost[x] * weight), start + x, start + x + 1)
-        if y + 1 < height:
-            squared_steps(features, channels, start, start + width, width, cost)
-            for x in range(width):
-                below[x] = order_key(bits_of(cost[x] * weight), start + x, start + x + width)
-        else:
-            below[:] = _FAR
-        for x in range(width):
-            best = above[x]
-            step = -width
-            if beside[x] < best:
-                best = beside[x]
-                step = -1
-            if beside[x + 1] < best:
-                best = beside[x + 1]
-                step = 1
-            if below[x] < best:
-                best = below[x]
-                step = width
-            key[start + x] = best
-            pick[start + x] = _u4(start + x + step)
-        above, below = below, above
-
-
-@inlined
-def squared_steps(features, channels, first, second, count, cost):
-    """cost[i] = Σ_c (features[c, first + i] − features[c, second + i])², channel after channel."""
-    for i in range(count):
-        step = features[0, second + i] - features[0, first + i]
-        cost[i] = step * step
-    for c in range(1, channels):
-        for i in range(count):
-            step = features[c, second + i] - features[c, first + i]
-            cost[i] += step * step
-
-
-# ---------------------------------------------------------------------------------------------------- components of the picks
-@kernel
-def components_of_picks(count, pick, component, start):
-    """Number the components by first member; start[c + 1] becomes the size of c. A region that picks itself is alone."""
-    component[:count] = _UNSEEN
-    found = _u4(0)
-    start[0] = _u4(0)
-    for region in range(count):
-        first = _u4(region)
-        if component[first] != _UNSEEN:
-            continue
-        last, new = first, _u4(1)
-        while True:
-            other = pick[last]
-            label = component[other]
-            if label != _UNSEEN:
-                start[label + _u4(1)] += new
-                break
-            if pick[other] == last:  # the mutual pair at the bottom of every component, or a region alone
-                label = found
-                found = _u4(found + _u4(1))
-                component[other] = label
-                start[label + _u4(1)] = new if other == last else _u4(new + _u4(1))
-                break
-            last, new = other, _u4(new + _u4(1))
-        walk = first
-        while walk != last:
-            component[walk] = label
-            walk = pick[walk]
-        component[last] = label
-    return _i8(found)
-
-
-@kernel
-def gather_members(count, groups, component, start, members):
-    """Counting sort: members[start[c]:start[c + 1]] are the regions of component c, ascending."""
-    total = _u4(0)
-    for group in range(_u8(groups)):
-        size = start[group + _u8(1)]
-        start[group + _u8(1)] = total
-        total = _u4(total + size)
-    for region in range(_u8(count)):
-        slot = _u8(component[region]) + _u8(1)
-        members[start[slot]] = _u4(region)
-        start[slot] = _u4(start[slot] + _u4(1))
-
-
-@inlined
-def joins_before(x, x_key, y, y_key, pick):
-    """Whether member x joins its component before y: by (key, first, second) of the picked edge, then by its own number."""
-    if x_key != y_key:
-        return x_key < y_key
-    x_first, y_first = min(x, pick[x]), min(y, pick[y])
-    if x_first != y_first:
-        return x_first < y_first
-    x_second, y_second = max(x, pick[x]), max(y, pick[y])
-    if x_second != y_second:
-        return x_second < y_second
-    return x < y
-
-
-@kernel
-def order_members(groups, start, members, key, pick, ordered):
-    """ordered = the members of every component in the order in which they join."""
-    for group in range(_u8(groups)):
-        begin = _i8(start[group])
-        size = _i8(start[group + _u8(1)]) - begin
-        if size <= 2:  # a mutual pair: one edge, the smaller number first
-            for i in range(begin, begin + size):
-                ordered[i] = members[i]
-        elif size <= 48:
-            for i in range(begin, begin + size):
-                x = members[i]
-                x_key = key[x]
-                j = i
-                while j > begin and joins_before(x, x_key, ordered[j - 1], key[ordered[j - 1]], pick):
-                    ordered[j] = ordered[j - 1]
-                    j -= 1
-                ordered[j] = x
-        else:
-            heap_sort(begin, size, members, key, pick, ordered)
-
-
-@kernel
-def heap_sort(begin, size, members, key, pick, ordered):
-    """The same for components of any size in O(n log n), in place."""
-    for i in range(begin, begin + size):
-        ordered[i] = members[i]
-    root, end = size // 2, size
-    while end > 1:
-        if root > 0:
-            root -= 1
-            x = ordered[begin + root]
-        else:
-            end -= 1
-            x = ordered[begin + end]
-            ordered[begin + end] = ordered[begin]
-        x_key, hole = key[x], root
-        while 2 * hole + 1 < end:
-            child = 2 * hole + 1
-            a = ordered[begin + child]
-            if child + 1 < end:
-                b = ordered[begin + child + 1]
-                if joins_before(a, key[a], b, key[b], pick):
-                    child, a = child + 1, b
-            if not joins_before(x, x_key, a, key[a], pick):
-                break
-            ordered[begin + hole] = a
-            hole = child
-        ordered[begin + hole] = x
-
-
-# ---------------------------------------------------------------------------------------------------- merging
 # A region is one row of float32: means (C), size, squared deviations (C), energy.
 @kernel
-def merge(three, leaf, source, groups, start, ordered, node, key, target, new_node, tree, next_node, leaves, rule):
+def merge(three, single, source, groups, start, ordered, node, key, target, new_node, tree, next_node, leaves, rule):
     """Join the members of every component one after another: rows of the new regions, and a tree node per join.
 
-    source: planes (C, N) of pixels in the first round (`leaf`), else rows of regions. Where the energy needs logarithms, the node's
-    factor waits in `gain` and its size in `energy` until `finish_gains`, where the logarithm vectorises.
+    source: planes (C, N) of pixels in the first round (`single` is a tuple of length one), else rows of regions. Where the energy
+    needs logarithms, the node's factor waits in `gain` and its size in `energy` until `finish_gains`, where the logarithm
+    vectorises.
     """
     channels = len(three) if len(three) > 0 else rule.channels
     parent, left, right, altitude, gain, energy = tree
+    leaf = len(single) > 0
     for group in range(groups):
         begin, end = _i8(start[group]), _i8(start[group + 1])
         first = _u8(ordered[begin])
@@ -290,222 +125,6 @@ def finish_gains(three, inner, leaves, left, right, gain, energy):
         gain[k] = max(energy[_u8(leaves) + k] - (energy[_u4(left[k])] + energy[_u4(right[k])]), _ZERO)
 
 
-# ---------------------------------------------------------------------------------------------------- adjacency
-# Row A of the adjacency is neighbour[row[A]:row[A + 1]], with the pixel edges shared in `length`; each edge stands in both rows.
-# Slot 0 is never used, so that a zero in `slot` means "not seen".
-@kernel
-def adjacency_of_grid(height, width, groups, start, members, component, row, neighbour, length, slot):
-    """Adjacency of the first round's regions, read from the pixel grid."""
-    wide, tall, one = _u8(width), _u8(height), _u8(1)
-    slot[:groups] = _u4(0)
-    row[0] = _u4(1)
-    free = _u8(1)
-    for region in range(_u8(groups)):
-        begin, this = free, _u4(region)
-        for q in range(_u8(start[region]), _u8(start[region + one])):
-            pixel = _u8(members[q])
-            y = pixel // wide
-            x = pixel - y * wide
-            for side in range(4):
-                if side == 0:
-                    if y == _u8(0):
-                        continue
-                    other = component[pixel - wide]
-                elif side == 1:
-                    if x == _u8(0):
-                        continue
-                    other = component[pixel - one]
-                elif side == 2:
-                    if x + one == wide:
-                        continue
-                    other = component[pixel + one]
-                else:
-                    if y + one == tall:
-                        continue
-                    other = component[pixel + wide]
-                if other != this:
-                    k = _u8(slot[other])
-                    if k >= begin:
-                        length[k] += _u4(1)
-                    else:
-                        slot[other] = _u4(free)
-                        neighbour[free] = other
-                        length[free] = _u4(1)
-                        free += one
-        row[region + one] = _u4(free)
-
-
-@kernel
-def adjacency_of_regions(groups, start, members, component, row, neighbour, length, new_row, new_neighbour, new_length, slot):
-    """Adjacency of the next level from that of this one."""
-    one = _u8(1)
-    slot[:groups] = _u4(0)
-    new_row[0] = _u4(1)
-    free = _u8(1)
-    for region in range(_u8(groups)):
-        begin, this = free, _u4(region)
-        for q in range(_u8(start[region]), _u8(start[region + one])):
-            member = _u8(members[q])
-            for e in range(_u8(row[member]), _u8(row[member + one])):
-                other = component[neighbour[e]]
-                if other != this:
-                    k = _u8(slot[other])
-                    if k >= begin:
-                        new_length[k] += length[e]
-                    else:
-                        slot[other] = _u4(free)
-                        new_neighbour[free] = other
-                        new_length[free] = length[e]
-                        free += one
-        new_row[region + one] = _u4(free)
-
-
-@kernel
-def adjacency_of_mask(number, row, neighbour, length):
-    """Adjacency of single pixels inside a mask; number (H, W) int32 is the pixel's vertex, −1 outside."""
-    height, width = number.shape
-    row[0] = _u4(1)
-    free, vertex = 1, 0
-    for y in range(height):
-        for x in range(width):
-            if number[y, x] < 0:
-                continue
-            for side in range(4):
-                v = y + (-1 if side == 0 else 1 if side == 3 else 0)
-                u = x + (-1 if side == 1 else 1 if side == 2 else 0)
-                if v >= 0 and u >= 0 and v < height and u < width and number[v, u] >= 0:
-                    neighbour[free] = _u4(number[v, u])
-                    length[free] = _u4(1)
-                    free += 1
-            vertex += 1
-            row[vertex] = _u4(free)
-
-
-# ---------------------------------------------------------------------------------------------------- picks of regions
-@inlined
-def pair_growth(three, a, b, rows, rule, cost):
-    """Cost of merging rows a and b for the costs without logarithm, before the length of their boundary counts."""
-    channels = len(three) if len(three) > 0 else rule.channels
-    if cost == _GAUSSIAN or cost == _WARD:
-        total = _ZERO
-        for c in range(channels):
-            step = rows[b, c] - rows[a, c]
-            total += step * step
-        if cost == _GAUSSIAN:
-            return total
-        return total * (rows[a, channels] * rows[b, channels] / (rows[a, channels] + rows[b, channels]))
-    product, squares_a, squares_b = _ZERO, _ZERO, _ZERO
-    for c in range(channels):
-        product += rows[a, c] * rows[b, c]
-        squares_a += rows[a, c] * rows[a, c]
-        squares_b += rows[b, c] * rows[b, c]
-    if cost == _COSINE:
-        norm = np.sqrt(squares_a) * np.sqrt(squares_b)
-    else:
-        norm = squares_a + squares_b - product
-    if norm > _ZERO:
-        value = product / norm
-    else:
-        value = _ONE if squares_a + squares_b == _ZERO else _ZERO
-    return _ONE - min(max(value, -_ONE if cost == _COSINE else _ZERO), _ONE)
-
-
-@inlined
-def merged_logs(three, a, b, rows, rule):
-    """Product of 1 + variance/φ over the channels of a ∪ b; for other counts the sum of their logarithms."""
-    channels = len(three) if len(three) > 0 else rule.channels
-    size_a, size_b = rows[a, channels], rows[b, channels]
-    both = size_a + size_b
-    spread, scale = size_a * size_b / both, rule.inverse_floor / both
-    product, logs = _ONE, _ZERO
-    for c in range(channels):
-        step = rows[b, c] - rows[a, c]
-        deviation = (rows[a, channels + 1 + c] + rows[b, channels + 1 + c]) + spread * step * step
-        product *= _ONE + deviation * scale
-        if len(three) == 0 and c % _GROUP == _GROUP - 1:
-            logs += log_at_least_one(product)
-            product = _ONE
-    if len(three) > 0:
-        return product
-    return logs + log_at_least_one(product) if channels % _GROUP != 0 else logs
-
-
-@inlined
-def tie_goes_to(region, new, old):
-    """Whether, at equal cost, region prefers its neighbour `new` over `old`: by the hash of the edge, then (first, second)."""
-    new_hash = edge_hash(min(region, new), max(region, new))
-    old_hash = edge_hash(min(region, old), max(region, old))
-    return new_hash < old_hash or (new_hash == old_hash and new < old)
-
-
-@kernel
-def pick_regions(three, cost, count, row, neighbour, length, rows, rule, best, key, pick):
-    """Each region's cheapest neighbour; an edge is costed once, from its smaller end, and offered to both.
-
-    Works in blocks: gather the edges, then one loop over the block that vectorises (logarithm, square root), then the offers.
-    """
-    channels = len(three) if len(three) > 0 else rule.channels
-    firsts, seconds = np.empty(_BLOCK, np.uint32), np.empty(_BLOCK, np.uint32)
-    growth, lengths = np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.float32)
-    sizes, energies = np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.float32)
-    bits = np.empty(_BLOCK, np.int32)
-    one, total = _u8(1), _u8(count)
-    for region in range(total):
-        best[region] = _FAR_BITS
-        pick[region] = _u4(region)
-    region, e = _u8(0), _u8(row[0])
-    while region < total:
-        filled = _u8(0)
-        while region < total and filled < _u8(_BLOCK):
-            end = _u8(row[region + one])
-            while e < end and filled < _u8(_BLOCK):
-                other = _u8(neighbour[e])
-                if other > region:
-                    firsts[filled], seconds[filled] = _u4(region), _u4(other)
-                    lengths[filled] = _f4(length[e])
-                    if cost == _LIKELIHOOD:
-                        growth[filled] = merged_logs(three, region, other, rows, rule)
-                        sizes[filled] = rows[region, channels] + rows[other, channels]
-                        energies[filled] = rows[region, 2 * channels + 1] + rows[other, 2 * channels + 1]
-                    else:
-                        growth[filled] = pair_growth(three, region, other, rows, rule, cost)
-                    filled += one
-                e += one
-            if e == end:
-                region += one
-        if cost == _LIKELIHOOD and len(three) > 0:
-            for i in range(filled):
-                growth[i] = max(sizes[i] * log_at_least_one(growth[i]) - energies[i], _ZERO)
-        elif cost == _LIKELIHOOD:
-            for i in range(filled):
-                growth[i] = max(sizes[i] * growth[i] - energies[i], _ZERO)
-        if cost >= _WARD:
-            over_lengths(growth, lengths, filled, rule.length_quarters)
-        for i in range(filled):
-            bits[i] = bits_of(growth[i] + _ZERO)
-        for i in range(filled):
-            a, b, k = firsts[i], seconds[i], bits[i]
-            if k < best[a] or (k == best[a] and tie_goes_to(a, b, pick[a])):
-                best[a], pick[a] = k, b
-            if k < best[b] or (k == best[b] and tie_goes_to(b, a, pick[b])):
-                best[b], pick[b] = k, a
-    for region in range(total):
-        other = _u8(pick[region])
-        key[region] = order_key(best[region], min(region, other), max(region, other))
-
-
-@inlined
-def over_lengths(growth, lengths, count, quarters):
-    """growth /= length^(quarters / 4)."""
-    if quarters == 2:  # the default, in a loop of its own so that it vectorises
-        for i in range(count):
-            growth[i] /= np.sqrt(lengths[i])
-    else:
-        for i in range(count):
-            growth[i] /= length_power(lengths[i], quarters)
-
-
-# ---------------------------------------------------------------------------------------------------- all rounds
 @inlined
 def carve(slab, used, count):
     """The next `count` words of the slab, and where it is free from then on; even words only, so that they may be int64."""
@@ -552,6 +171,8 @@ def grow(three, features, number, shape, on_grid, rule, slab, tree, level):
     new_rows = new_rows_words.view(np.float32).reshape(quarter, wide)
     new_node_words, used = carve(slab, used, quarter)
     new_node = new_node_words.view(np.int32)
+    side_words, used = carve(slab, used, leaves // 4 + 1)
+    sides = side_words.view(np.uint8)
     next_node, rounds = leaves, 0
     if on_grid:
         rounds = 1
@@ -559,8 +180,9 @@ def grow(three, features, number, shape, on_grid, rule, slab, tree, level):
         count = components_of_picks(leaves, pick, component, start)
         gather_members(leaves, count, component, start, members)
         order_members(count, start, members, key, pick, ordered)
-        next_node = merge(three, True, features, count, start, ordered, node, key, rows, node, tree, next_node, leaves, rule)
-        adjacency_of_grid(height, width, count, start, members, component, row, neighbour, length, slot)
+        next_node = merge(three, (0,), features, count, start, ordered, node, key, rows, node, tree, next_node, leaves, rule)
+        image_sides(height, width, sides)
+        adjacency_of_grid(width, count, start, members, component, sides, row, neighbour, length, slot)
         level[leaves:next_node] = 1
     else:
         count = leaves
@@ -581,7 +203,7 @@ def grow(three, features, number, shape, on_grid, rule, slab, tree, level):
         gather_members(count, groups, component, start, members)
         order_members(groups, start, members, key, pick, ordered)
         before = next_node
-        next_node = merge(three, False, rows, groups, start, ordered, node, key, new_rows, new_node, tree, next_node, leaves, rule)
+        next_node = merge(three, (), rows, groups, start, ordered, node, key, new_rows, new_node, tree, next_node, leaves, rule)
         level[before:next_node] = rounds
         adjacency_of_regions(groups, start, members, component, row, neighbour, length, new_row, new_neighbour, new_length, slot)
         row, new_row = new_row, row
@@ -600,10 +222,9 @@ def slab_words(leaves: int, channels: int, on_grid: bool) -> int:
     edges = 4 * leaves + 2
     new_edges = 6 * quarter + 2 if on_grid else edges
     rows = (half + quarter) * (2 * channels + 3)
-    return 6 * leaves + 5 * half + quarter + 2 * edges + 2 * new_edges + rows + 64
+    return 7 * leaves + 5 * half + quarter + 2 * edges + 2 * new_edges + rows + 64
 
 
-# ---------------------------------------------------------------------------------------------------- the caller's side
 class _KernelRule(NamedTuple):
     """MergeRule in the types that the kernels are compiled for."""
 
@@ -613,17 +234,6 @@ class _KernelRule(NamedTuple):
     length_quarters: int
     ward_rounds: int
     channels: int
-
-
-_workspace = threading.local()
-
-
-def _slab(words: int) -> Any:
-    """This thread's reused memory, grown when a larger image comes."""
-    slab = getattr(_workspace, "slab", None)
-    if slab is None or slab.size < words:
-        slab = _workspace.slab = np.empty(words, np.uint32)
-    return slab
 
 
 def build(features: Tensor, inside: Tensor, rule: MergeRule) -> Tree:
@@ -643,7 +253,7 @@ def build(features: Tensor, inside: Tensor, rule: MergeRule) -> Tree:
     level, altitude = np.zeros(2 * leaves - 1, np.int16), np.zeros(2 * leaves - 1, np.float32)
     gain = np.empty(leaves - 1, np.float32)
     words = slab_words(leaves, channels, on_grid)
-    slab = _slab(words + 2 * leaves)
+    slab = scratch("tree", words + 2 * leaves)
     energy = slab[words:].view(np.float32)
     tree = (parent, left, right, altitude, gain, energy)
     three = (0, 0, 0) if channels == 3 else ()

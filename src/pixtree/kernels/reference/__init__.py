@@ -2,7 +2,7 @@
 
 from pixtree.kernels.reference.attributes import boxes, joins, moments, sizes, sum_upwards
 from pixtree.kernels.reference.colour import lab, lightness
-from pixtree.kernels.reference.cutting import best_ancestors, cheapest_cut, cut_labels, persistence, relax
+from pixtree.kernels.reference.cutting import best_ancestors, cheapest_cut, cut_labels, open_largest, persistence, relax
 from pixtree.kernels.reference.merging import build
 from pixtree.kernels.reference.regions import connected_pieces
 
@@ -17,6 +17,7 @@ __all__ = [
     "lab",
     "lightness",
     "moments",
+    "open_largest",
     "persistence",
     "relax",
     "sizes",

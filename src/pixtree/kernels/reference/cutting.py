@@ -1,5 +1,6 @@
 """Cuts of a tree: which nodes are opened, and the regions that remain."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -71,13 +72,25 @@ def persistence(gain: Tensor, left: Tensor, right: Tensor) -> Tensor:
 
     Sequential by nature, so the reference is an interpreted loop on the host.
     """
-    inner = gain.numel()
-    total = gain.to(torch.float64).tolist()
-    scale, count = [0.0] * inner, [1] * inner
-    heap_left, heap_right, heap_rank, pooled = [-1] * inner, [-1] * inner, [1] * inner, [False] * inner
-    stack = [0] * 128
-    sequential.scale_set(left.tolist(), right.tolist(), total, scale, count, heap_left, heap_right, heap_rank, pooled, stack)
-    return torch.tensor(scale, dtype=torch.float64, device=gain.device)
+    nodes = [dict.fromkeys(sequential.HEAP_NODE.names or (), 0) for _ in range(gain.numel())]
+    sequential.scale_set(left.tolist(), right.tolist(), gain.tolist(), nodes, [0] * sequential.SPINE_LIMIT)
+    return torch.tensor([node["scale"] for node in nodes], dtype=torch.float64, device=gain.device)
+
+
+def select_largest(scale: Tensor, count: int) -> Tensor:
+    """The `count` entries of largest (scale, index), bool."""
+    if count == 0:
+        return torch.zeros_like(scale, dtype=torch.bool)
+    threshold = torch.kthvalue(scale, scale.numel() - (count - 1)).values
+    chosen = scale > threshold
+    ties = torch.nonzero(scale == threshold).flatten()
+    chosen[ties[ties.numel() - (count - int(chosen.sum())) :]] = True
+    return chosen
+
+
+def open_largest(gain: Tensor, left: Tensor, right: Tensor, count: int) -> Tensor:
+    """The `count` inner nodes of largest (λ, id), (M−1,) bool: those that the nested cut with count + 1 regions opens."""
+    return select_largest(persistence(gain, left, right), count)
 
 
 def relax(labels: Tensor, features: Tensor, sweeps: int, smoothness: float) -> Tensor:
@@ -86,5 +99,7 @@ def relax(labels: Tensor, features: Tensor, sweeps: int, smoothness: float) -> T
     Sequential by nature, so the reference is an interpreted loop on the host.
     """
     polished = labels.cpu().numpy().copy()
-    sequential.relax(polished, features.cpu().numpy(), *sequential.region_sums(labels, features), sweeps, smoothness)
+    regions, channels = int(labels.max()) + 1, features.shape[0]
+    state = np.zeros(regions), np.zeros((regions, channels)), np.zeros((regions, channels))
+    sequential.relax(polished, features.cpu().numpy(), *state, sweeps, smoothness)
     return torch.from_numpy(polished).to(labels.device)

@@ -1,0 +1,17 @@
+"""Scratch memory that a thread reuses: fresh pages cost more than most of the arithmetic done in them."""
+
+import threading
+from typing import Any
+
+import numpy as np
+
+_kept = threading.local()
+
+
+def scratch(name: str, words: int) -> Any:
+    """This thread's uint32 array called `name`, of at least `words`; its contents are what the last caller left."""
+    slab = getattr(_kept, name, None)
+    if slab is None or slab.size < words:
+        slab = np.empty(words, np.uint32)
+        setattr(_kept, name, slab)
+    return slab

@@ -1,0 +1,139 @@
+"""The kernels as torch operators (`torch.ops.pixtree.*`), of known shapes, so that models around them compile and export.
+
+Each runs the backend that suits its tensors' device. None has a gradient: structure is integer work.
+"""
+
+import torch
+from torch import Tensor
+
+from pixtree.kernels.backends import backend
+from pixtree.kernels.rule import Cost, Energy, MergeRule
+from pixtree.kernels.threads import each
+
+_DEFAULT = MergeRule()
+
+
+@torch.library.custom_op("pixtree::lab", mutates_args=())
+def lab(image: Tensor) -> Tensor:
+    """L, a, b of an sRGB image (3, H, W), uint8 or float 0..1, as planes (3, H·W) float32."""
+    return backend("auto", image.device).lab(image)  # type: ignore[no-any-return]
+
+
+@lab.register_fake
+def _(image: Tensor) -> Tensor:
+    return image.new_empty((3, image.shape[1] * image.shape[2]), dtype=torch.float32)
+
+
+@torch.library.custom_op("pixtree::build", mutates_args=())
+def build(
+    features: Tensor,
+    inside: Tensor,
+    cost: int = int(_DEFAULT.cost),
+    energy: int = int(_DEFAULT.energy),
+    floor: float = _DEFAULT.floor,
+    length_quarters: int = _DEFAULT.length_quarters,
+    ward_rounds: int = _DEFAULT.ward_rounds,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The fields of a `Tree` from feature planes (C, M) and a mask (H, W); the numbers are those of `MergeRule`."""
+    rule = MergeRule(Cost(cost), Energy(energy), floor, length_quarters, ward_rounds)
+    return tuple(backend("auto", features.device).build(features, inside, rule))
+
+
+@build.register_fake
+def _(
+    features: Tensor,
+    inside: Tensor,
+    cost: int = 0,
+    energy: int = 0,
+    floor: float = 1.0,
+    length_quarters: int = 0,
+    ward_rounds: int = 1,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    leaves = features.shape[1]
+    nodes, inner = 2 * leaves - 1, leaves - 1
+    shapes = ((nodes, torch.int32), (inner, torch.int32), (inner, torch.int32), (nodes, torch.int16))
+    parent, left, right, level = (features.new_empty(size, dtype=dtype) for size, dtype in shapes)
+    return parent, left, right, level, features.new_empty(nodes), features.new_empty(inner)
+
+
+@torch.library.custom_op("pixtree::open_largest", mutates_args=())
+def open_largest(gain: Tensor, left: Tensor, right: Tensor, count: int) -> Tensor:
+    """The `count` inner nodes of largest (λ, id), (M−1,) bool."""
+    return backend("auto", gain.device).open_largest(gain, left, right, count)  # type: ignore[no-any-return]
+
+
+@open_largest.register_fake
+def _(gain: Tensor, left: Tensor, right: Tensor, count: int) -> Tensor:
+    return torch.empty_like(gain, dtype=torch.bool)
+
+
+@torch.library.custom_op("pixtree::cut_labels", mutates_args=())
+def cut_labels(parent: Tensor, opened: Tensor) -> Tensor:
+    """Regions of the leaves under a cut, (M,) int32, numbered by first leaf."""
+    return backend("auto", parent.device).cut_labels(parent, opened)  # type: ignore[no-any-return]
+
+
+@cut_labels.register_fake
+def _(parent: Tensor, opened: Tensor) -> Tensor:
+    return parent.new_empty(opened.shape[0] + 1)
+
+
+@torch.library.custom_op("pixtree::relax", mutates_args=())
+def relax(labels: Tensor, features: Tensor, sweeps: int, smoothness: float) -> Tensor:
+    """Labels (H, W) int32 after boundary polishing; features are planes (C, H, W) float32."""
+    return backend("auto", labels.device).relax(labels, features, sweeps, smoothness)  # type: ignore[no-any-return]
+
+
+@relax.register_fake
+def _(labels: Tensor, features: Tensor, sweeps: int, smoothness: float) -> Tensor:
+    return torch.empty_like(labels)
+
+
+@torch.library.custom_op("pixtree::connected_pieces", mutates_args=())
+def connected_pieces(labels: Tensor) -> Tensor:
+    """4-connected pieces of equal labels (H, W), int32, numbered by first pixel."""
+    return backend("auto", labels.device).connected_pieces(labels)  # type: ignore[no-any-return]
+
+
+@connected_pieces.register_fake
+def _(labels: Tensor) -> Tensor:
+    return torch.empty_like(labels, dtype=torch.int32)
+
+
+@torch.library.custom_op("pixtree::exact_labels", mutates_args=())
+def exact_labels(
+    features: Tensor,
+    count: int,
+    cost: int = int(_DEFAULT.cost),
+    energy: int = int(_DEFAULT.energy),
+    floor: float = _DEFAULT.floor,
+    length_quarters: int = _DEFAULT.length_quarters,
+    ward_rounds: int = _DEFAULT.ward_rounds,
+) -> Tensor:
+    """Labels (B, H, W) int32 of exactly min(count, H·W) regions per image from feature maps (B, C, H, W) float32, in threads."""
+    kernels = backend("auto", features.device)
+    rule = MergeRule(Cost(cost), Energy(energy), floor, length_quarters, ward_rounds)
+    inside = torch.ones(features.shape[-2:], dtype=torch.bool, device=features.device)
+
+    def labels_of(image: Tensor) -> Tensor:
+        tree = kernels.build(image.flatten(1).contiguous(), inside, rule)
+        splits = min(count, inside.numel()) - 1
+        opened = kernels.open_largest(tree.gain, tree.left, tree.right, splits)
+        labels: Tensor = kernels.cut_labels(tree.parent, opened)
+        return labels.view(inside.shape)
+
+    return torch.stack(each(labels_of, features.unbind()))
+
+
+@exact_labels.register_fake
+def _(
+    features: Tensor,
+    count: int,
+    cost: int = 0,
+    energy: int = 0,
+    floor: float = 1.0,
+    length_quarters: int = 0,
+    ward_rounds: int = 1,
+) -> Tensor:
+    batch, _, height, width = features.shape
+    return features.new_empty((batch, height, width), dtype=torch.int32)

@@ -16,12 +16,12 @@ from pixtree.trees.criteria import Criterion
 from pixtree.trees.hierarchy import Hierarchy
 from pixtree.trees.similarity import ENERGIES, SIMILARITIES, Likelihood, Ward
 
-TREE = ("parent", "left", "right", "level", "altitude", "gain")
+TREE = ("parent", "left", "right", "level", "altitude", "gain", "pick")
 ATTRIBUTES = ("size", "mean", "deviation", "box", "volume", "scale", "rank")
 
 
 def both(image: torch.Tensor, **options: object) -> tuple[Hierarchy, Hierarchy]:
-    return tuple(hierarchy_of_image(image, backend=backend, **options) for backend in ("torch", "numba"))
+    return tuple(hierarchy_of_image(image, backend=backend, picks=True, **options) for backend in ("torch", "numba"))
 
 
 def assert_same_tree(a: Hierarchy, b: Hierarchy) -> None:

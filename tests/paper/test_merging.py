@@ -3,7 +3,7 @@
 import torch
 from pictures import photo
 
-from pixtree.kernels.reference.merging import NONE, cheapest_edges, components_of_picks, merge_cost, pixel_edges
+from pixtree.kernels.reference.merging import NONE, cheapest_edges, components_of_picks, merge_cost, picked_ends, pixel_edges
 from pixtree.kernels.reference.merging import Regions as ReferenceRegions
 from pixtree.kernels.rule import Cost, MergeRule
 from pixtree.trees.build import hierarchy_of_image
@@ -34,7 +34,7 @@ def test_e_max_pairs_each_vertex_with_its_most_similar_neighbour():
 def test_alg_merge_one_iteration_takes_the_components_of_e_max():
     """`alg:merge`: S_{t+1} = ConnectedComponents(E_max)."""
     tree, edges, _, picked = first_round()
-    component, count = components_of_picks(edges, picked)
+    component, count = components_of_picks(picked, picked_ends(edges, picked)[1])
     for edge in picked.unique():
         assert component[edges.first[edge]] == component[edges.second[edge]]
     assert int(tree.at_level(1).counts) == count

@@ -103,6 +103,15 @@ def test_every_region_picks_its_most_similar_neighbour_in_the_first_round():
         assert (labels[others] == labels[pixel]).any()
 
 
+def test_an_absorbed_region_had_picked_one_that_was_already_in_the_cluster():
+    tree = hierarchy_of_image(photo(height=16, width=17), picks=True)
+    sets = members(tree)
+    for k, (cluster, pick) in enumerate(zip(tree.left.tolist(), tree.pick.tolist(), strict=True)):
+        assert sets[pick] <= sets[cluster]
+        assert int(tree.level[pick]) < int(tree.level[tree.leaves + k])
+    assert hierarchy_of_image(noise(4, 4)).pick.numel() == 0
+
+
 def test_a_tree_reads_back_as_it_was_saved(tmp_path):
     mask = torch.ones(20, 30, dtype=torch.bool)
     mask[5:9, 3:] = False

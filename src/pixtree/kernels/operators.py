@@ -34,9 +34,10 @@ def build(
     length_quarters: int = _DEFAULT.length_quarters,
     ward_rounds: int = _DEFAULT.ward_rounds,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The fields of a `Tree` from feature planes (C, M) and a mask (H, W); the numbers are those of `MergeRule`."""
+    """The fields of a `Tree` (picks aside) from feature planes (C, M) and a mask (H, W); the numbers are `MergeRule`'s."""
     rule = MergeRule(Cost(cost), Energy(energy), floor, length_quarters, ward_rounds)
-    return tuple(backend("auto", features.device).build(features, inside, rule))
+    parent, left, right, level, altitude, gain, _ = backend("auto", features.device).build(features, inside, rule)
+    return parent, left, right, level, altitude, gain
 
 
 @build.register_fake

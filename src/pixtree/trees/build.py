@@ -20,6 +20,7 @@ def hierarchy_of_features(
     similarity: Similarity | str = Likelihood(),
     energy: str = "likelihood",
     floor: float = 10.0,
+    picks: bool = False,
     backend: str = "auto",
 ) -> Hierarchy:
     """The tree of one image from its features, planes (C, H·W) in raster order; decisions run in float32 without gradient.
@@ -27,6 +28,7 @@ def hierarchy_of_features(
     mask (H, W) bool: pixels outside belong to no region.
     energy: what a nested cut with n regions minimises, "likelihood" (n Σ log(1 + σ²/φ)) or "squared_error".
     floor: φ, a variance in squared feature units; it also regularises the likelihood cost.
+    picks: keep which region every absorbed one had picked, for the paper's weighted aggregation.
     """
     rule = merge_rule(similarity, energy, floor)
     planes = checked_features(features, shape, floor)
@@ -34,7 +36,7 @@ def hierarchy_of_features(
     inside = torch.ones(shape, dtype=torch.bool, device=planes.device) if mask is None else mask.to(planes.device)
     if mask is not None:
         planes = planes[:, inside.flatten()].contiguous()
-    tree = kernels.build(planes, inside, rule)
+    tree = kernels.build(planes, inside, rule, picks)
     return Hierarchy(shape=shape, features=planes, mask=mask, rule=rule, backend=backend, **tree._asdict())
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pixtree.trees.partition import Partition
 
 FORMAT_VERSION = 1
-_STORED = ("features", "parent", "left", "right", "level", "altitude", "gain")
+_STORED = ("features", "parent", "left", "right", "level", "altitude", "gain", "pick")
 
 
 class Contours(NamedTuple):
@@ -52,6 +52,7 @@ class Hierarchy:
     level: Tensor  # (2M−1,) int16: the round that made the node, 0 for pixels
     altitude: Tensor  # (2M−1,) float32: merge cost in the unit of the similarity, 0 for pixels
     gain: Tensor  # (M−1,) float32: energy that closing the node adds
+    pick: Tensor  # (M−1,) int32: the region that the absorbed child had picked, u_max of u = right; empty unless asked for
     rule: MergeRule
     mask: Tensor | None = None  # (H, W) bool
     backend: str = "auto"

@@ -33,15 +33,15 @@ _GAUSSIAN, _WARD, _LIKELIHOOD = int(Cost.GAUSSIAN), int(Cost.WARD), int(Cost.LIK
 
 # A region is one row of float32: means (C), size, squared deviations (C), energy.
 @kernel
-def merge(three, single, source, groups, start, ordered, node, key, target, new_node, tree, next_node, leaves, rule):
+def merge(three, single, source, groups, start, ordered, node, key, pick, target, new_node, tree, next_node, leaves, rule):
     """Join the members of every component one after another: rows of the new regions, and a tree node per join.
 
     source: planes (C, N) of pixels in the first round (`single` is a tuple of length one), else rows of regions. Where the energy
-    needs logarithms, the node's factor waits in `gain` and its size in `energy` until `finish_gains`, where the logarithm
+    needs logarithms, the node's factors wait in `factors` and its size in `energy` until `finish_gains`, where the logarithm
     vectorises.
     """
     channels = len(three) if len(three) > 0 else rule.channels
-    parent, left, right, altitude, gain, energy = tree
+    parent, left, right, altitude, gain, picked, energy, factors = tree
     leaf = len(single) > 0
     for group in range(groups):
         begin, end = _i8(start[group]), _i8(start[group + 1])
@@ -63,7 +63,8 @@ def merge(three, single, source, groups, start, ordered, node, key, target, new_
             both = size + other
             spread, share = size * other / both, other / both
             scale = rule.inverse_floor / both
-            squares, product, logs = _ZERO, _ONE, _ZERO
+            k = next_node - leaves
+            squares, product = _ZERO, _ONE
             for c in range(channels):
                 step = (source[c, member] if leaf else source[member, c]) - target[group, c]
                 target[group, c] += share * step
@@ -74,23 +75,20 @@ def merge(three, single, source, groups, start, ordered, node, key, target, new_
                 target[group, channels + 1 + c] = deviation
                 squares += step * step
                 product *= _ONE + deviation * scale
-                if len(three) == 0 and c % _GROUP == _GROUP - 1:
-                    logs += log_at_least_one(product)
+                if rule.logarithmic and (c % _GROUP == _GROUP - 1 or c == channels - 1):
+                    factors[c // _GROUP, k] = product
                     product = _ONE
             size = both
             absorbed = _i4(member) if leaf else node[member]
-            k = next_node - leaves
             left[k], right[k] = cluster, absorbed
+            if picked.size > 0:
+                picked[k] = _i4(pick[member]) if leaf else node[pick[member]]
             parent[cluster] = parent[absorbed] = _i4(next_node)
             altitude[next_node] = from_bits(_i4(key[member] >> 32))
-            if not rule.logarithmic:
-                gain[k] = squares * spread
-            elif len(three) > 0:
-                gain[k], energy[next_node] = product, both
+            if rule.logarithmic:
+                energy[next_node] = both
             else:
-                if channels % _GROUP != 0:
-                    logs += log_at_least_one(product)
-                energy[next_node] = both * logs
+                gain[k] = squares * spread
             cluster = _i4(next_node)
             next_node += 1
         target[group, channels] = size
@@ -115,12 +113,16 @@ def region_energies(three, groups, rows, rule):
 
 
 @kernel
-def finish_gains(three, inner, leaves, left, right, gain, energy):
+def finish_gains(inner, leaves, left, right, gain, energy, factors):
     """gain = energy of the node minus those of its children, never negative."""
     energy[:leaves] = _ZERO
-    if len(three) > 0:
+    for k in range(inner):
+        gain[k] = log_at_least_one(factors[0, k])
+    for group in range(1, factors.shape[0]):
         for k in range(inner):
-            energy[leaves + k] *= log_at_least_one(gain[k])
+            gain[k] += log_at_least_one(factors[group, k])
+    for k in range(inner):
+        energy[leaves + k] *= gain[k]
     for k in range(_u8(inner)):
         gain[k] = max(energy[_u8(leaves) + k] - (energy[_u4(left[k])] + energy[_u4(right[k])]), _ZERO)
 
@@ -180,7 +182,7 @@ def grow(three, features, number, shape, on_grid, rule, slab, tree, level):
         count = components_of_picks(leaves, pick, component, start)
         gather_members(leaves, count, component, start, members)
         order_members(count, start, members, key, pick, ordered)
-        next_node = merge(three, (0,), features, count, start, ordered, node, key, rows, node, tree, next_node, leaves, rule)
+        next_node = merge(three, (0,), features, count, start, ordered, node, key, pick, rows, node, tree, next_node, leaves, rule)
         image_sides(height, width, sides)
         adjacency_of_grid(width, count, start, members, component, sides, row, neighbour, length, slot)
         level[leaves:next_node] = 1
@@ -203,7 +205,9 @@ def grow(three, features, number, shape, on_grid, rule, slab, tree, level):
         gather_members(count, groups, component, start, members)
         order_members(groups, start, members, key, pick, ordered)
         before = next_node
-        next_node = merge(three, (), rows, groups, start, ordered, node, key, new_rows, new_node, tree, next_node, leaves, rule)
+        next_node = merge(
+            three, (), rows, groups, start, ordered, node, key, pick, new_rows, new_node, tree, next_node, leaves, rule
+        )
         level[before:next_node] = rounds
         adjacency_of_regions(groups, start, members, component, row, neighbour, length, new_row, new_neighbour, new_length, slot)
         row, new_row = new_row, row
@@ -236,10 +240,10 @@ class _KernelRule(NamedTuple):
     channels: int
 
 
-def build(features: Tensor, inside: Tensor, rule: MergeRule) -> Tree:
+def build(features: Tensor, inside: Tensor, rule: MergeRule, picks: bool = False) -> Tree:
     """The tree of the pixels inside a mask (H, W); features are planes (C, M) float32 of its M pixels in raster order.
 
-    Linear time in practice; not more than 2³⁰ pixels.
+    picks: also keep which region every absorbed member had picked. Linear time in practice; not more than 2³⁰ pixels.
     """
     channels, leaves = features.shape
     whole = bool(inside.all())
@@ -253,18 +257,21 @@ def build(features: Tensor, inside: Tensor, rule: MergeRule) -> Tree:
     level, altitude = np.zeros(2 * leaves - 1, np.int16), np.zeros(2 * leaves - 1, np.float32)
     gain = np.empty(leaves - 1, np.float32)
     words = slab_words(leaves, channels, on_grid)
-    slab = scratch("tree", words + 2 * leaves)
-    energy = slab[words:].view(np.float32)
-    tree = (parent, left, right, altitude, gain, energy)
+    logs = -(-channels // _GROUP) if logarithmic else 1
+    slab = scratch("tree", words + (2 + logs) * leaves)
+    energy = slab[words : words + 2 * leaves].view(np.float32)
+    factors = slab[words + 2 * leaves : words + 2 * leaves + logs * (leaves - 1)].view(np.float32).reshape(logs, leaves - 1)
+    picked = np.empty(leaves - 1 if picks else 0, np.int32)
+    tree = (parent, left, right, altitude, gain, picked, energy, factors)
     three = (0, 0, 0) if channels == 3 else ()
     planes = features.contiguous().numpy()
     number = np.zeros((1, 1), np.int32) if on_grid else _vertices(inside)
     shape = (int(inside.shape[0]), int(inside.shape[1]))
     rounds, next_node, pieces, node = grow(three, planes, number, shape, on_grid, kernel_rule, slab, tree, level)
     if logarithmic:
-        finish_gains(three, next_node - leaves, leaves, left, right, gain, energy)
-    join_pieces(pieces, node, next_node, leaves, rounds + 1, parent, left, right, level, altitude, gain)
-    return Tree(*(torch.from_numpy(field) for field in (parent, left, right, level, altitude, gain)))
+        finish_gains(next_node - leaves, leaves, left, right, gain, energy, factors)
+    join_pieces(pieces, node, next_node, leaves, rounds + 1, parent, left, right, level, altitude, gain, picked)
+    return Tree(*(torch.from_numpy(field) for field in (parent, left, right, level, altitude, gain, picked)))
 
 
 def _vertices(inside: Tensor) -> Any:
@@ -274,7 +281,7 @@ def _vertices(inside: Tensor) -> Any:
 
 
 @kernel
-def join_pieces(pieces, node, next_node, leaves, level_above, parent, left, right, level, altitude, gain):
+def join_pieces(pieces, node, next_node, leaves, level_above, parent, left, right, level, altitude, gain, picked):
     """Join what does not touch, so that the tree has one root."""
     cluster = node[0]
     for piece in range(1, pieces):
@@ -283,5 +290,7 @@ def join_pieces(pieces, node, next_node, leaves, level_above, parent, left, righ
         parent[cluster] = parent[node[piece]] = _i4(next_node)
         level[next_node] = level_above
         altitude[next_node] = gain[k] = _f4(np.inf)
+        if picked.size > 0:
+            picked[k] = cluster
         cluster = _i4(next_node)
         next_node += 1

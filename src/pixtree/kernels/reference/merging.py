@@ -26,6 +26,7 @@ class Tree(NamedTuple):
     level: Tensor  # (2M−1,) int16: the round that made the node, 0 for leaves
     altitude: Tensor  # (2M−1,) float32: the merge cost, 0 for leaves, ∞ where pieces that do not touch are joined
     gain: Tensor  # (M−1,) float32: the energy that closing the node adds, ∞ where pieces are joined
+    pick: Tensor  # (M−1,) int32: the region that the absorbed member had picked, u_max of u = right; empty if not asked for
 
 
 class Regions(NamedTuple):
@@ -133,12 +134,17 @@ def cheapest_edges(edges: Edges, key: Tensor, count: int) -> Tensor:
     return torch.full((count,), NONE, device=key.device).scatter_reduce(0, ends, index, "amin")
 
 
-def components_of_picks(edges: Edges, picked: Tensor) -> tuple[Tensor, int]:
-    """The component of each region under its picks, numbered by first member, and how many there are."""
+def picked_ends(edges: Edges, picked: Tensor) -> tuple[Tensor, Tensor]:
+    """The edge that each region picked (0 for none), and the region at its other end (itself for none)."""
     region = torch.arange(picked.numel(), device=picked.device)
     alone = picked == NONE
     edge = torch.where(alone, 0, picked)
-    other = torch.where(alone, region, edges.first[edge] + edges.second[edge] - region)
+    return edge, torch.where(alone, region, edges.first[edge] + edges.second[edge] - region)
+
+
+def components_of_picks(picked: Tensor, other: Tensor) -> tuple[Tensor, int]:
+    """The component of each region under its picks, numbered by first member, and how many there are."""
+    region = torch.arange(picked.numel(), device=picked.device)
     # Edges are totally ordered, so the only cycles of picks are mutual pairs; their smaller end becomes the fixed point.
     mutual_first = (picked[other] == picked) & (region < other)
     anchor = settle(torch.where(mutual_first, region, other))
@@ -167,7 +173,7 @@ def contract(edges: Edges, component: Tensor, count: int) -> Edges:
 class _Growth:
     """The tree while it grows: rows of inner nodes are filled in the order in which they are made."""
 
-    def __init__(self, leaves: int, rule: MergeRule, device: torch.device) -> None:
+    def __init__(self, leaves: int, rule: MergeRule, picks: bool, device: torch.device) -> None:
         nodes = max(2 * leaves - 1, 1)
         self.leaves, self.rule, self.next = leaves, rule, leaves
         self.parent = torch.full((nodes,), -1, dtype=torch.int32, device=device)
@@ -176,8 +182,9 @@ class _Growth:
         self.level = torch.zeros(nodes, dtype=torch.int16, device=device)
         self.altitude = torch.zeros(nodes, dtype=torch.float32, device=device)
         self.gain = torch.zeros(leaves - 1, dtype=torch.float32, device=device)
+        self.pick = torch.zeros(leaves - 1 if picks else 0, dtype=torch.int32, device=device)
 
-    def record(self, node: Tensor, left: Tensor, right: Tensor, altitude: Tensor, gain: Tensor, level: int) -> None:
+    def record(self, node: Tensor, left: Tensor, right: Tensor, pick: Tensor, altitude: Tensor, gain: Tensor, level: int) -> None:
         """Write the rows of new inner nodes."""
         self.parent[left] = self.parent[right] = node.to(torch.int32)
         self.left[node - self.leaves] = left.to(torch.int32)
@@ -185,9 +192,16 @@ class _Growth:
         self.altitude[node] = altitude
         self.gain[node - self.leaves] = gain
         self.level[node] = level
+        if self.pick.numel():
+            self.pick[node - self.leaves] = pick.to(torch.int32)
 
-    def absorb(self, regions: Regions, component: Tensor, count: int, order: Tensor, cost: Tensor, level: int) -> Regions:
-        """Join the members of every component one after another, all components side by side; returns the new regions."""
+    def absorb(
+        self, regions: Regions, component: Tensor, count: int, order: Tensor, cost: Tensor, other: Tensor, level: int
+    ) -> Regions:
+        """Join the members of every component one after another, all components side by side; returns the new regions.
+
+        cost and other are those of the edge that each region picked.
+        """
         members = torch.bincount(component, minlength=count)
         start = members.cumsum(0) - members
         cluster = regions.take(order[start])
@@ -196,7 +210,8 @@ class _Growth:
             growing = torch.nonzero(members > step).flatten()
             member = order[start[growing] + step]
             joined, gain = self.join(cluster.take(growing), regions.take(member), base[growing] + step - 1)
-            self.record(joined.node, cluster.node[growing], regions.node[member], cost[member], gain, level)
+            picked = regions.node[other[member]]
+            self.record(joined.node, cluster.node[growing], regions.node[member], picked, cost[member], gain, level)
             for field, value in zip(cluster, joined, strict=True):
                 field[growing] = value
         self.next += int(order.numel()) - count
@@ -219,21 +234,22 @@ class _Growth:
         for piece in pieces[1:]:
             node, left, right = (torch.tensor([v], device=self.parent.device) for v in (self.next, cluster, piece))
             infinite = torch.tensor([torch.inf], device=self.parent.device)
-            self.record(node, left, right, infinite, infinite, level)
+            self.record(node, left, right, left, infinite, infinite, level)
             cluster, self.next = self.next, self.next + 1
 
     def tree(self) -> Tree:
         """The finished tree."""
-        return Tree(self.parent, self.left, self.right, self.level, self.altitude, self.gain)
+        return Tree(self.parent, self.left, self.right, self.level, self.altitude, self.gain, self.pick)
 
 
-def build(features: Tensor, inside: Tensor, rule: MergeRule) -> Tree:
+def build(features: Tensor, inside: Tensor, rule: MergeRule, picks: bool = False) -> Tree:
     """The tree of the pixels inside a mask (H, W); features are planes (C, M) float32 of its M pixels in raster order.
 
+    picks: also keep which region every absorbed member had picked.
     O(M) work per round, O(log M) rounds; a step per member of the largest component of each round.
     """
     leaves, device = features.shape[1], features.device
-    growth = _Growth(leaves, rule, device)
+    growth = _Growth(leaves, rule, picks, device)
     zeros = torch.zeros(leaves, dtype=torch.float32, device=device)
     mean = features.T.contiguous()
     regions = Regions(torch.arange(leaves, device=device), zeros + 1.0, mean, torch.zeros_like(mean), zeros)
@@ -244,10 +260,10 @@ def build(features: Tensor, inside: Tensor, rule: MergeRule) -> Tree:
         cost = merge_cost(*ends, edges.length, rule, first_rounds=level <= rule.ward_rounds)
         key = order_key(cost, edges.first, edges.second)
         picked = cheapest_edges(edges, key, regions.size.numel())
-        component, count = components_of_picks(edges, picked)
-        edge = torch.where(picked == NONE, 0, picked)
+        edge, other = picked_ends(edges, picked)
+        component, count = components_of_picks(picked, other)
         order = lexicographic_order(edge, key[edge], component)
-        regions = growth.absorb(regions, component, count, order, cost[edge], level)
+        regions = growth.absorb(regions, component, count, order, cost[edge], other, level)
         edges = contract(edges, component, count)
     growth.join_pieces(regions.node.tolist(), level + 1)
     return growth.tree()

@@ -68,16 +68,17 @@ def merge(three, single, source, groups, start, ordered, node, key, pick, target
             for c in range(channels):
                 step = (source[c, member] if leaf else source[member, c]) - target[group, c]
                 target[group, c] += share * step
-                deviation = target[group, channels + 1 + c]
-                if not leaf:
-                    deviation += source[member, channels + 1 + c]
-                deviation += spread * step * step
-                target[group, channels + 1 + c] = deviation
                 squares += step * step
-                product *= _ONE + deviation * scale
-                if rule.logarithmic and (c % _GROUP == _GROUP - 1 or c == channels - 1):
-                    factors[c // _GROUP, k] = product
-                    product = _ONE
+                if rule.variances:
+                    deviation = target[group, channels + 1 + c]
+                    if not leaf:
+                        deviation += source[member, channels + 1 + c]
+                    deviation += spread * step * step
+                    target[group, channels + 1 + c] = deviation
+                    product *= _ONE + deviation * scale
+                    if rule.logarithmic and (c % _GROUP == _GROUP - 1 or c == channels - 1):
+                        factors[c // _GROUP, k] = product
+                        product = _ONE
             size = both
             absorbed = _i4(member) if leaf else node[member]
             left[k], right[k] = cluster, absorbed
@@ -233,7 +234,8 @@ class _KernelRule(NamedTuple):
     """MergeRule in the types that the kernels are compiled for."""
 
     cost: int
-    logarithmic: bool
+    logarithmic: bool  # whether nodes are priced by logarithms of their variances
+    variances: bool  # whether anything needs variances at all
     inverse_floor: Any
     length_quarters: int
     ward_rounds: int
@@ -250,7 +252,10 @@ def build(features: Tensor, inside: Tensor, rule: MergeRule, picks: bool = False
     on_grid = whole and leaves > 1 and rule.cost not in (Cost.COSINE, Cost.TANIMOTO)
     logarithmic = rule.energy == Energy.LOG_VARIANCE
     inverse_floor = _ONE / _f4(rule.floor)
-    kernel_rule = _KernelRule(int(rule.cost), logarithmic, inverse_floor, rule.length_quarters, rule.ward_rounds, channels)
+    variances = logarithmic or rule.cost == Cost.LIKELIHOOD
+    kernel_rule = _KernelRule(
+        int(rule.cost), logarithmic, variances, inverse_floor, rule.length_quarters, rule.ward_rounds, channels
+    )
     parent = np.empty(2 * leaves - 1, np.int32)
     parent[-1] = -1
     left, right = np.empty(leaves - 1, np.int32), np.empty(leaves - 1, np.int32)

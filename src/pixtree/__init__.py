@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pixtree.tasks.segment import hierarchy, segment
+    from pixtree.tokenizer.tokenizer import Tokenizer
     from pixtree.trees.criteria import Criterion
     from pixtree.trees.cuts import AtMost, Exactly, Level
     from pixtree.trees.hierarchy import Hierarchy
@@ -18,6 +19,7 @@ __version__ = version("pixtree")
 _HOMES = {
     "hierarchy": "pixtree.tasks.segment",
     "segment": "pixtree.tasks.segment",
+    "Tokenizer": "pixtree.tokenizer.tokenizer",
     "Criterion": "pixtree.trees.criteria",
     "AtMost": "pixtree.trees.cuts",
     "Exactly": "pixtree.trees.cuts",
@@ -44,6 +46,7 @@ __all__ = [
     "Partition",
     "Partitioner",
     "Tanimoto",
+    "Tokenizer",
     "Ward",
     "hierarchy",
     "segment",

@@ -63,7 +63,7 @@ def inherit_best(score, parent, best):
 def cut_labels(parent: Tensor, opened: Tensor) -> Tensor:
     """Regions of the leaves under a cut, (M,) int32, numbered by first leaf; `opened` (M−1,) marks the split inner nodes."""
     labels = np.empty(opened.numel() + 1, np.int32)
-    region, label = scratch("cut", 2 * parent.numel())[: 2 * parent.numel()].view(np.int32).reshape(2, -1)
+    region, label = scratch("tree", 2 * parent.numel())[: 2 * parent.numel()].view(np.int32).reshape(2, -1)
     number_regions(parent.numpy(), opened.contiguous().numpy(), region, label, labels)
     return torch.from_numpy(labels)
 
@@ -93,7 +93,7 @@ def persistence(gain: Tensor, left: Tensor, right: Tensor) -> Tensor:
 @kernel
 def kth_largest(values, k):
     """The k-th largest (k ≥ 1) of float32 values ≥ 0, by their bits: a histogram of the upper half, then one of the lower."""
-    upper, lower = np.zeros(65536, np.int64), np.zeros(65536, np.int64)
+    upper, lower = np.zeros(65536, np.int32), np.zeros(65536, np.int32)
     for i in range(values.size):
         upper[np.uint32(bits_of(values[i])) >> np.uint32(16)] += 1
     high = 65535
@@ -145,7 +145,7 @@ def open_largest(gain: Tensor, left: Tensor, right: Tensor, count: int) -> Tenso
     opened = torch.zeros(inner, dtype=torch.bool)
     if count == 0:
         return opened
-    words = scratch("largest", 5 * inner)
+    words = scratch("tree", 5 * inner)
     number, kept, new_left, new_right = (words[i * inner : (i + 1) * inner].view(np.int32) for i in range(4))
     new_gain = words[4 * inner : 5 * inner].view(np.float32)
     guess = 4 * count

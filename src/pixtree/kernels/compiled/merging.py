@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numba.extending import register_jitable
 from torch import Tensor
 
 from pixtree.kernels.arithmetic import CHANNELS_PER_LOG
@@ -128,6 +129,20 @@ def finish_gains(inner, leaves, left, right, gain, energy, factors):
         gain[k] = max(energy[_u8(leaves) + k] - (energy[_u4(left[k])] + energy[_u4(right[k])]), _ZERO)
 
 
+@register_jitable
+def capacities(leaves: int, on_grid: bool) -> tuple[int, int, int, int]:
+    """Most regions and adjacency slots, of the first level that has rows and of the level after it.
+
+    Every component has two members or more, so each level has at most half the regions; planar graphs have fewer than 3n edges,
+    which stand in both rows.
+    """
+    if not on_grid:  # then the first level is the pixels themselves, and some may be alone
+        return leaves + 1, 4 * leaves + 2, leaves + 1, 4 * leaves + 2
+    half = leaves // 2 + 1
+    quarter = half // 2 + 2
+    return half, 6 * half + 2, quarter, 6 * quarter + 2
+
+
 @inlined
 def carve(slab, used, count):
     """The next `count` words of the slab, and where it is free from then on; even words only, so that they may be int64."""
@@ -145,8 +160,7 @@ def grow(three, features, number, shape, on_grid, rule, slab, tree, level):
     leaves = features.shape[1]
     height, width = shape
     wide = 2 * channels + 2
-    half = leaves // 2 + 1 if on_grid else leaves + 1  # regions after the first round; every component has two members or more
-    edges = 4 * leaves + 2
+    half, edges, quarter, new_edges = capacities(leaves, on_grid)
     used = 0
     key_words, used = carve(slab, used, 2 * leaves)
     key = key_words.view(np.int64)
@@ -165,9 +179,7 @@ def grow(three, features, number, shape, on_grid, rule, slab, tree, level):
     rows = rows_words.view(np.float32).reshape(half, wide)
     node_words, used = carve(slab, used, half)
     node = node_words.view(np.int32)
-    quarter = half // 2 + 2 if on_grid else half
     new_row, used = carve(slab, used, quarter + 1)
-    new_edges = 6 * quarter + 2 if on_grid else edges  # planar graphs have fewer than 3n edges
     new_neighbour, used = carve(slab, used, new_edges)
     new_length, used = carve(slab, used, new_edges)
     new_rows_words, used = carve(slab, used, quarter * wide)
@@ -222,10 +234,7 @@ def grow(three, features, number, shape, on_grid, rule, slab, tree, level):
 
 def slab_words(leaves: int, channels: int, on_grid: bool) -> int:
     """Words of 4 bytes that `grow` needs, and a little more."""
-    half = leaves // 2 + 1 if on_grid else leaves + 1
-    quarter = half // 2 + 2 if on_grid else half
-    edges = 4 * leaves + 2
-    new_edges = 6 * quarter + 2 if on_grid else edges
+    half, edges, quarter, new_edges = capacities(leaves, on_grid)
     rows = (half + quarter) * (2 * channels + 3)
     return 7 * leaves + 5 * half + quarter + 2 * edges + 2 * new_edges + rows + 64
 

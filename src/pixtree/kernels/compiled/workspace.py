@@ -9,7 +9,10 @@ _kept = threading.local()
 
 
 def scratch(name: str, words: int) -> Any:
-    """This thread's uint32 array called `name`, of at least `words`; its contents are what the last caller left."""
+    """This thread's uint32 array called `name`, of at least `words`; its contents are what the last caller left.
+
+    Kernels that never run inside one another share a name, and so the memory.
+    """
     slab = getattr(_kept, name, None)
     if slab is None or slab.size < words:
         slab = np.empty(words, np.uint32)

@@ -6,6 +6,7 @@ import torch
 from pictures import noise, photo
 
 import pixtree
+from pixtree.partitioners import NAMES
 
 
 def regions(labels: np.ndarray | torch.Tensor) -> int:
@@ -92,6 +93,25 @@ def test_other_budgets_are_named_arguments():
     assert torch.equal(pixtree.segment(image, at_most=5), tree.cut(at_most=5).labels[0])
     assert torch.equal(pixtree.segment(image, level=3), tree.at_level(3).labels[0])
     assert torch.equal(pixtree.segment(image, budget=pixtree.Exactly(4)), tree.cut(tokens=4).labels[0])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_partitioner_works_by_name(name):
+    image = photo(height=48, width=64)
+    labels = pixtree.segment(image, tokens=12, partitioner=name)
+    assert labels.shape == (48, 64)
+    assert 4 <= regions(labels) <= 80  # pieces of what a rival gives; ours and the quadtree are exact
+    assert torch.equal(labels, pixtree.segment(image[None], tokens=12, partitioner=name)[0])
+
+
+def test_other_engines_take_a_count_only_and_unknown_ones_list_the_choices():
+    image = photo(height=20, width=20)
+    with pytest.raises(ValueError, match="takes tokens= only"):
+        pixtree.segment(image, criterion="aicc", partitioner="slic")
+    with pytest.raises(ValueError, match="takes tokens= only"):
+        pixtree.segment(image, tokens=4, relax=True, partitioner="slic")
+    with pytest.raises(ValueError, match="grid, quadtree, slic"):
+        pixtree.segment(image, tokens=4, partitioner="best")
 
 
 def test_compactness_makes_regions_rounder():

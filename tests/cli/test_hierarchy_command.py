@@ -90,4 +90,4 @@ def test_bad_options_are_one_line_and_write_nothing(photo, out, monkeypatch, opt
 
 
 def test_counts_are_read_with_and_without_spaces():
-    assert parsed_counts("1000, 200,50") == [1000, 200, 50]
+    assert parsed_counts("1000, 200,50", "--counts") == [1000, 200, 50]

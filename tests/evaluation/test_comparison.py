@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from skimage import data
 
-from pixtree.evaluation.comparison import METHODS, Sample, compare, rows
+from pixtree.evaluation.comparison import METHODS, Sample, compare, measure, rows
 from pixtree.evaluation.datasets import annotated_photos
 from pixtree.evaluation.plots import plot_comparison
 from pixtree.evaluation.records import provenance, write_record, write_table
@@ -83,7 +83,14 @@ def test_unknown_methods_and_counts_show_before_any_work(folder):
         next(compare(photos, ["pixtree"], [0]))
     with pytest.raises(ValueError, match="at least 1 worker"):
         next(compare(photos, ["pixtree"], [10], workers=0))
-    assert {"pixtree-ward", "pixtree-gaussian", "slic", "felzenszwalb", "seeds", "lsc", "spit"} <= set(METHODS)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_can_be_measured(folder, name):
+    (sample,) = measure(annotated_photos(folder)[0], [name], 12)
+    assert sample.method == name
+    assert 0 < sample.scores["boundary_recall"] <= 1
+    assert 1 <= sample.segments <= sample.pieces
 
 
 @pytest.mark.slow

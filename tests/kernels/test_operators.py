@@ -34,6 +34,18 @@ def test_every_operator_passes_opcheck(operator, arguments):
     opcheck(operator, arguments)
 
 
+def test_operators_check_what_kernels_trust():
+    with pytest.raises(ValueError, match="between 0 and 439 inner nodes"):
+        operators.open_largest(TREE.gain, TREE.left, TREE.right, 440)
+    with pytest.raises(ValueError, match="a column per pixel"):
+        operators.build(FEATURES, torch.ones(40, 40, dtype=torch.bool))
+    with pytest.raises(ValueError, match="finite float32"):
+        operators.exact_labels(torch.full((1, 3, 4, 4), torch.nan), 2)
+    with pytest.raises(ValueError, match="at least 1 region"):
+        operators.exact_labels(torch.zeros(1, 3, 4, 4), 0)
+    assert operators.exact_labels(torch.zeros(0, 3, 4, 4), 2).shape == (0, 4, 4)
+
+
 def test_operators_give_what_the_library_gives():
     labels = torch.ops.pixtree.exact_labels(FEATURES.view(1, 3, 20, 22), 10)
     assert torch.equal(labels[0], pixtree.segment(IMAGE, tokens=10))

@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import pixtree
 from pixtree.kernels.threads import each, thread_count
+from pixtree.trees.similarity import SIMILARITIES
 
 BATCH = torch.stack([photo(height=40, width=44), noise(40, 44), photo("coffee", 40, 44), photo("chelsea", 40, 44)] * 2)
 
@@ -16,6 +17,14 @@ BATCH = torch.stack([photo(height=40, width=44), noise(40, 44), photo("coffee", 
 def labels_with(threads: str, monkeypatch, **options) -> torch.Tensor:
     monkeypatch.setenv("PIXTREE_THREADS", threads)
     return pixtree.segment(BATCH, tokens=30, **options)
+
+
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+def test_both_backends_agree_for_every_similarity_with_two_threads(monkeypatch, similarity):
+    monkeypatch.setenv("PIXTREE_THREADS", "2")
+    some = BATCH[:4, :, :24, :24].contiguous()
+    reference, compiled = (pixtree.segment(some, tokens=9, similarity=similarity, backend=name) for name in ("torch", "numba"))
+    assert torch.equal(reference, compiled)
 
 
 @pytest.mark.parametrize("relax", [False, True])
@@ -75,6 +84,11 @@ def test_a_wrong_number_of_threads_is_refused(monkeypatch, value):
     monkeypatch.setenv("PIXTREE_THREADS", value)
     with pytest.raises(ValueError, match="PIXTREE_THREADS must be a whole number"):
         thread_count()
+
+
+def test_work_inside_work_does_not_wait_for_itself(monkeypatch):
+    monkeypatch.setenv("PIXTREE_THREADS", "2")
+    assert each(lambda x: each(lambda y: x * y, [1, 2]), [1, 2, 3]) == [[1, 2], [2, 4], [3, 6]]
 
 
 def test_an_error_in_one_item_reaches_the_caller(monkeypatch):

@@ -57,6 +57,17 @@ def test_the_optimal_cut_equals_brute_force_and_higra(kernels, leaves, seed):
         assert len(set(zip(ours.tolist(), theirs.tolist(), strict=True))) == len(set(theirs.tolist())) == ours.max() + 1
 
 
+@given(small_images(3), st.sampled_from(["aic", "bic", "cic"]))
+@settings(max_examples=30, deadline=None)
+def test_on_small_images_the_criterions_cut_equals_brute_force(image, name):
+    tree = hierarchy_of_image(image)
+    criterion = Criterion(name, penalty=0.02, single_volume=0.5)
+    cost = scores(tree, criterion)
+    chosen = region_nodes(tree, opened_nodes(tree, criterion)).unique()
+    best = min(float(cost[nodes].sum()) for nodes in all_cuts(2 * tree.leaves - 2, tree.left, tree.right))
+    assert float(cost[chosen].sum()) == pytest.approx(best)
+
+
 @pytest.mark.parametrize("name", ["aic", "aicc", "bic", "cic"])
 def test_on_images_the_criterions_cut_equals_higras(name):
     tree = hierarchy_of_image(photo(height=40, width=40))
@@ -179,6 +190,11 @@ def test_at_most_reaches_sizes_that_do_not_depend_on_the_image_size():
         assert int(tree.cut(budget=AtMost(25, Criterion(penalty=0.01))).counts) == 25
 
 
+def test_at_most_does_not_pretend_to_merge_what_is_no_cut():
+    with pytest.raises(ValueError, match='rule="pixel", which gives none'):
+        AtMost(5, Criterion(rule="pixel"))
+
+
 def test_the_pixel_rule_tears_nodes_apart_and_costs_more_than_the_optimum():
     tree = hierarchy_of_image(photo(), similarity="gaussian")
     paper, ours = (Criterion(rule=rule, nodes="levels", penalty=0.05) for rule in ("pixel", "optimal"))
@@ -188,6 +204,7 @@ def test_the_pixel_rule_tears_nodes_apart_and_costs_more_than_the_optimum():
     best = float(scores(tree, ours)[chosen].sum())
     taken = tree.kernels.best_ancestors(scores(tree, paper).nan_to_num(nan=torch.inf, posinf=torch.inf), tree.parent).unique()
     assert best < float(scores(tree, paper)[taken].sum())
+    assert int(partition.counts) > taken.numel()  # some chosen nodes are in pieces
 
 
 def test_level_cuts_clamp_at_the_top_and_refuse_what_is_below():

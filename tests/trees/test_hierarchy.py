@@ -50,6 +50,19 @@ def test_every_node_is_binary_connected_and_knows_its_pixels(image):
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
+def test_nodes_inside_a_mask_are_connected_and_count_their_edges(similarity):
+    image = photo(height=12, width=13)
+    mask = noise(12, 13, 1, seed=3)[0] > 60
+    tree = hierarchy_of_image(image, mask=mask, similarity=similarity)
+    pixel = torch.nonzero(mask.flatten()).flatten()
+    first, second = (ends.tolist() for ends in tree.edges)
+    for node, leaves in enumerate(members(tree)[: 2 * tree.leaves - tree.pieces]):
+        assert Partition.from_labels(as_mask(tree, set(pixel[sorted(leaves)].tolist()))).counts.tolist() == [1]
+        assert tree.volume[node] == sum(a in leaves and b in leaves for a, b in zip(first, second, strict=True))
+    assert tree.pieces == int(Partition.from_labels(mask.to(torch.int64) - 1).counts)
+
+
+@pytest.mark.parametrize("similarity", SIMILARITIES)
 @pytest.mark.parametrize("image", [photo(), noise(40, 40), constant(30, 30), checkerboard(17, 18)])
 def test_levels_are_monotone_refinements_from_pixels_to_one_region(image, similarity):
     tree = hierarchy_of_image(image, similarity=similarity)
@@ -133,6 +146,14 @@ def test_loading_something_else_says_what_was_expected(tmp_path):
         Hierarchy.load(tmp_path / "text.npz")
     with pytest.raises(ValueError, match="format version 1, got 99"):
         Hierarchy.load(tmp_path / "old.npz")
+    hierarchy_of_image(noise(9, 9)).save(tmp_path / "tree.npz")
+    whole = (tmp_path / "tree.npz").read_bytes()
+    (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    np.savez(tmp_path / "part.npz", version=1, shape=[1, 1])
+    for name in ("cut.npz", "array.npy", "part.npz"):
+        with pytest.raises(ValueError, match="expected a"):
+            Hierarchy.load(tmp_path / name)
     with pytest.raises(FileNotFoundError, match="found no file"):
         Hierarchy.load(tmp_path / "missing.npz")
     with pytest.raises(ValueError, match=r"saved as \.npz, got 'tree.txt'"):
@@ -192,6 +213,9 @@ def test_features_that_overflow_or_do_not_fit_are_refused():
         hierarchy_of_features(torch.tensor([[1.0, torch.nan]]), (1, 2))
     with pytest.raises(ValueError, match="scale the features down"):
         hierarchy_of_features(torch.tensor([[1.0, 1e9]]), (1, 2))
+    for mask in (torch.zeros(1, 2, dtype=torch.bool), torch.ones(2, 1, dtype=torch.bool), torch.ones(1, 2, dtype=torch.uint8)):
+        with pytest.raises(ValueError, match="a mask must be bool"):
+            hierarchy_of_features(torch.zeros(3, 2), (1, 2), mask=mask)
     with pytest.raises(ValueError, match=r"planes \(C, H·W\)"):
         hierarchy_of_features(torch.zeros(3, 5), (2, 2))
 

@@ -54,7 +54,9 @@ def test_equal_partitions_are_equal_arrays():
     assert Partition.from_labels(LABELS) != Partition.from_labels(LABELS.T.copy())
 
 
-@pytest.mark.parametrize("labels", [torch.zeros(3, 3), torch.zeros(3, dtype=torch.int64), torch.zeros(0, 3, dtype=torch.int64)])
+@pytest.mark.parametrize(
+    "labels", [torch.zeros(3, 3), torch.zeros(3, dtype=torch.int64), torch.zeros(0, 3, dtype=torch.int64), np.zeros((2, 2))]
+)
 def test_labels_of_another_kind_are_refused(labels):
     with pytest.raises(ValueError, match="labels must be integers"):
         Partition.from_labels(labels)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pixtree.cli.errors import reported
+from pixtree.cli.evaluate_vectors import vectors
+from pixtree.cli.options import parsed_counts
 
 if TYPE_CHECKING:
     from pixtree.evaluation.comparison import Sample
@@ -22,6 +24,7 @@ def register(app: typer.Typer) -> None:
     """Add the group of commands of this file."""
     group = typer.Typer(help="Measure results against people's, and write the page of results.", no_args_is_help=True)
     group.command("superpixels")(superpixels)
+    group.command("vectors")(vectors)
     group.command("report")(report)
     app.add_typer(group, name="evaluate")
 
@@ -42,7 +45,7 @@ def superpixels(
     plot: Annotated[Path | None, typer.Option("--plot", help="Every measure against the count, as .png.")] = None,
 ) -> None:
     """Measure superpixel methods on photos that people have segmented."""
-    counts, names = parsed_counts(tokens), [name.strip() for name in methods.split(",")]
+    counts, names = parsed_counts(tokens, "--tokens"), [name.strip() for name in methods.split(",")]
     _check_outputs(output, csv, plot)
 
     from pixtree.evaluation.comparison import compare, rows
@@ -77,14 +80,6 @@ def report(
 
     write_report(results, output)
     typer.echo(f"wrote {output}")
-
-
-def parsed_counts(text: str) -> list[int]:
-    """Counts of regions from text such as 50,100,200."""
-    words = [word.strip() for word in text.split(",")]
-    if not all(word.isascii() and word.isdigit() and int(word) > 0 for word in words):
-        raise ValueError(f"--tokens are whole numbers of at least 1 with commas between, got {text!r}; try 100,200,400")
-    return [int(word) for word in words]
 
 
 def _check_outputs(output: Path | None, csv: Path | None, plot: Path | None) -> None:

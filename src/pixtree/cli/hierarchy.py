@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pixtree.cli.errors import UsageError, reported
-from pixtree.cli.options import BackendName, Compactness, ImageFile, MaskFile, SimilarityName
+from pixtree.cli.options import BackendName, Compactness, ImageFile, MaskFile, SimilarityName, checked_paths, parsed_counts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,8 +42,9 @@ def hierarchy(
     """Build an image's tree and draw or save it."""
     if counts is not None and levels:
         raise UsageError("a stack shows --counts or --levels, got both; give one of them")
-    wanted = parsed_counts(counts) if counts is not None else None
+    wanted = parsed_counts(counts, "--counts") if counts is not None else None
     outputs = list(output or [])
+    checked_paths(image, mask, contours, *outputs)
     _check_outputs(outputs, contours)
 
     from pixtree.images import checked, checked_mask
@@ -61,14 +62,6 @@ def hierarchy(
             _draw_stack(path, picture, planes)
     if contours is not None:
         _draw_contours(contours, tree)
-
-
-def parsed_counts(text: str) -> list[int]:
-    """Counts of regions from text such as 1000,200,50."""
-    words = [word.strip() for word in text.split(",")]
-    if not all(word.isascii() and word.isdigit() and int(word) > 0 for word in words):
-        raise ValueError(f"--counts are whole numbers of at least 1 with commas between, got {text!r}; try 1000,200,50,10")
-    return [int(word) for word in words]
 
 
 def shown_cuts(tree: "Hierarchy", counts: list[int] | None) -> list["Partition"]:

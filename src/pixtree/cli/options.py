@@ -5,8 +5,26 @@ from typing import Annotated
 
 import typer
 
+from pixtree.cli.errors import UsageError
+
 ImageFile = Annotated[Path, typer.Argument(help="The image: PNG, JPEG, WebP or TIFF.", show_default=False)]
 MaskFile = Annotated[Path | None, typer.Option("--mask", help="Image that is black where pixels belong to no region.")]
 SimilarityName = Annotated[str, typer.Option("--similarity", help="likelihood, ward, gaussian, cosine or tanimoto.")]
 Compactness = Annotated[float, typer.Option("--compactness", help="Weight of pixel coordinates; 0.1 is one Lab unit per pixel.")]
 BackendName = Annotated[str, typer.Option("--backend", help="auto, torch or numba.")]
+
+
+def checked_paths(*paths: Path | None) -> None:
+    """Refuse a file that is named twice: an output must replace neither an input nor another output."""
+    named = [path.resolve() for path in paths if path is not None]
+    twice = next((path for path in named if named.count(path) > 1), None)
+    if twice is not None:
+        raise UsageError(f"every input and output is a file of its own, got {twice.name!r} twice; give another name")
+
+
+def parsed_counts(text: str, option: str) -> list[int]:
+    """Counts of regions from text such as 50,100,200."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdigit() and int(word) > 0 for word in words):
+        raise ValueError(f"{option} are whole numbers of at least 1 with commas between, got {text!r}; try 50,200,1000")
+    return [int(word) for word in words]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pixtree.cli.errors import UsageError, reported
-from pixtree.cli.options import BackendName, Compactness, ImageFile, MaskFile, SimilarityName
+from pixtree.cli.options import BackendName, Compactness, ImageFile, MaskFile, SimilarityName, checked_paths
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,18 +44,14 @@ def segment(
     """Cut an image into connected regions and write them."""
     wanted = {"tokens": tokens, "criterion": criterion, "at_most": at_most, "level": level}
     cut = checked_cut({name: value for name, value in wanted.items() if value is not None})
+    checked_paths(image, mask, output, overlay)
     _check_outputs(output, format, overlay, overlay_style)
 
     from pixtree.exports import write
     from pixtree.images import checked
 
     picture = checked(image)
-    if partitioner is None:
-        labels = _tree_labels(picture, cut, mask, relax=relax, similarity=similarity, compactness=compactness, backend=backend)
-    else:
-        if relax or mask or similarity != "likelihood" or compactness or backend != "auto":
-            raise UsageError("--partitioner takes --tokens only, got options of the tree as well; leave them out")
-        labels = _partitioner_labels(picture, cut, partitioner)
+    labels = _labels(picture, cut, mask, partitioner, relax=relax, similarity=similarity, compactness=compactness, backend=backend)
     write(output, labels, format=format, image=picture, file_name=image.name)
     count = int(labels.max()) + 1
     typer.echo(f"{count} region{'' if count == 1 else 's'}: {output}")
@@ -86,22 +82,14 @@ def _check_outputs(output: Path, format: str | None, overlay: Path | None, style
         checked_target(checked_png(overlay))
 
 
-def _tree_labels(picture: "Tensor", cut: dict[str, Any], mask: Path | None, **options: Any) -> "Tensor":
+def _labels(picture: "Tensor", cut: dict[str, Any], mask: Path | None, partitioner: str | None, **options: Any) -> "Tensor":
     import torch
 
     from pixtree.images import checked_mask
     from pixtree.tasks.segment import segment as segment_image
 
     inside = checked_mask(mask, (picture.shape[1], picture.shape[2]))
-    return torch.as_tensor(segment_image(picture, **cut, mask=inside, **options))
-
-
-def _partitioner_labels(picture: "Tensor", cut: dict[str, Any], name: str) -> "Tensor":
-    from pixtree.partitioners import partitioner
-
-    if "tokens" not in cut:
-        raise UsageError(f"--partitioner takes --tokens only, got --{next(iter(cut)).replace('_', '-')}; give --tokens")
-    return partitioner(name, cut["tokens"])(picture[None]).labels[0]
+    return torch.as_tensor(segment_image(picture, **cut, mask=inside, partitioner=partitioner, **options))
 
 
 def _draw(path: Path, style: str, picture: "Tensor", labels: "Tensor") -> None:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pixtree.kernels.contours import boundary_pixels
+
 Labels = NDArray[np.integer]
 Mask = NDArray[np.bool_]
 
@@ -62,14 +64,6 @@ MEASURES = (
     ),
     Measure("contour_density", "Contour density", "share of boundary pixels", None),
 )
-
-
-def boundary_pixels(labels: Labels) -> Mask:
-    """Pixels whose right or lower neighbour has another label, (H, W)."""
-    boundary = np.zeros(labels.shape, bool)
-    boundary[:, :-1] |= labels[:, :-1] != labels[:, 1:]
-    boundary[:-1] |= labels[:-1] != labels[1:]
-    return boundary
 
 
 def boundary_recall(labels: Labels, truth: Labels, window: int = WINDOW) -> float:

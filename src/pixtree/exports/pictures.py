@@ -4,10 +4,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from pixtree.exports.labels import LabelsLike, label_map, numbered
 from pixtree.files import replacing
+from pixtree.kernels.contours import boundary_pixels
+from pixtree.trees.partition import Partition
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -65,14 +68,6 @@ def boundaries(image: "Image", labels: LabelsLike, *, color: Color = YELLOW) -> 
     picture = displayed(image, values.shape).copy()
     picture[boundary_pixels(values)] = color
     return picture
-
-
-def boundary_pixels(labels: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Pixels (H, W) whose right or lower neighbour has another label: thin closed lines."""
-    found = np.zeros(labels.shape, dtype=bool)
-    found[:, :-1] |= labels[:, 1:] != labels[:, :-1]
-    found[:-1] |= labels[1:] != labels[:-1]
-    return found
 
 
 def mean_colors(image: "Image", labels: LabelsLike, *, outside: Color = WHITE) -> Picture:
@@ -143,7 +138,7 @@ def _hues(labels: NDArray[np.int32], generator: np.random.Generator) -> NDArray[
     Drawn at random; of two neighbours that agree, the one with fewer neighbours draws again, until none agree. (In maps
     with more neighbours than colours allow, some may stay equal.)
     """
-    pairs = _neighbours(labels)
+    pairs = Partition(torch.from_numpy(labels)[None]).adjacency()[0].numpy()
     count = int(labels.max(initial=-1)) + 1
     degree = np.bincount(pairs.ravel(), minlength=count)
     hues = generator.integers(16, size=count)
@@ -154,14 +149,3 @@ def _hues(labels: NDArray[np.int32], generator: np.random.Generator) -> NDArray[
             break
         hues[clash] = generator.integers(16, size=len(clash))
     return hues
-
-
-def _neighbours(labels: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Pairs (E, 2) of different labels >= 0 that share a pixel edge, each once."""
-    wide = labels.astype(np.int64)
-    sides = (wide[:, :-1], wide[:, 1:]), (wide[:-1], wide[1:])
-    pairs = np.concatenate([np.stack((one.ravel(), other.ravel()), axis=1) for one, other in sides])
-    pairs = np.sort(pairs[(pairs[:, 0] != pairs[:, 1]) & (pairs >= 0).all(axis=1)], axis=1)
-    base = int(wide.max(initial=0)) + 1
-    keys = np.unique(pairs[:, 0] * base + pairs[:, 1])
-    return np.stack(np.divmod(keys, base), axis=1)

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from pixtree.exports.labels import LabelsLike, numbered
 from pixtree.exports.pictures import displayed, region_means
 from pixtree.files import replacing
 from pixtree.kernels.contours import Rings, rings, without_collinear
+from pixtree.trees.partition import Partition
 
 if TYPE_CHECKING:
     from pixtree.images import Image
@@ -49,7 +51,8 @@ def coco(labels: LabelsLike, *, file_name: str = "") -> Record:
     """
     present, regions = numbered(labels)
     height, width = regions.shape
-    boxes = _boxes(regions, len(present)).tolist()
+    corners = Partition(torch.from_numpy(regions)[None]).boxes().tolist()
+    boxes = [[left, top, right - left, bottom - top] for top, left, bottom, right in corners]
     areas = np.bincount(regions[regions >= 0]).tolist()
     annotations = [
         {
@@ -102,17 +105,6 @@ def _geometry(polygons: list[list[Any]]) -> Record:
     if len(polygons) == 1:
         return {"type": "Polygon", "coordinates": polygons[0]}
     return {"type": "MultiPolygon", "coordinates": polygons}
-
-
-def _boxes(regions: NDArray[np.int32], count: int) -> NDArray[np.int64]:
-    """Boxes (N, 4) of numbered regions as x, y, width, height."""
-    rows, columns = np.nonzero(regions >= 0)
-    of_pixel = regions[rows, columns]
-    least, most = np.full((count, 2), regions.size), np.full((count, 2), -1)
-    for axis, place in enumerate((columns, rows)):
-        np.minimum.at(least[:, axis], of_pixel, place)
-        np.maximum.at(most[:, axis], of_pixel, place)
-    return np.concatenate((least, most - least + 1), axis=1)
 
 
 def run_lengths(regions: NDArray[np.int32]) -> list[str]:

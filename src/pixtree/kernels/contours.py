@@ -19,6 +19,14 @@ STEPS = np.array([(0, 1), (1, 0), (0, -1), (-1, 0)])
 STARTS = np.array([(0, 0), (0, 1), (1, 1), (1, 0)])
 
 
+def boundary_pixels(labels: Integers) -> NDArray[np.bool_]:
+    """Pixels (H, W) whose right or lower neighbour has another label: thin closed lines."""
+    found = np.zeros(labels.shape, dtype=bool)
+    found[:, :-1] |= labels[:, 1:] != labels[:, :-1]
+    found[:-1] |= labels[1:] != labels[:-1]
+    return found
+
+
 class Cracks(NamedTuple):
     """Directed cracks of all regions, sorted by pixel and then direction; E of them.
 

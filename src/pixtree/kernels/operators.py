@@ -13,6 +13,18 @@ from pixtree.kernels.threads import each
 _DEFAULT = MergeRule()
 
 
+def _checked(features: Tensor, leaves: int, count: int = 1) -> None:
+    """Kernels trust their input; what comes through an operator is checked here."""
+    if features.dtype != torch.float32 or not bool(torch.isfinite(features).all()):
+        raise ValueError(f"features must be finite float32, got {features.dtype}; cast them or remove NaN and Inf")
+    if features.shape[1:].numel() != leaves:
+        raise ValueError(
+            f"features need a column per pixel inside the mask, {leaves}, got {features.shape[1:].numel()}; select them"
+        )
+    if count < 1:
+        raise ValueError(f"a cut needs at least 1 region, got {count}; ask for 1 or more")
+
+
 @torch.library.custom_op("pixtree::lab", mutates_args=())
 def lab(image: Tensor) -> Tensor:
     """L, a, b of an sRGB image (3, H, W), uint8 or float 0..1, as planes (3, H·W) float32."""
@@ -35,6 +47,7 @@ def build(
     ward_rounds: int = _DEFAULT.ward_rounds,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The fields of a `Tree` (picks aside) from feature planes (C, M) and a mask (H, W); the numbers are `MergeRule`'s."""
+    _checked(features, int(inside.sum()))
     rule = MergeRule(Cost(cost), Energy(energy), floor, length_quarters, ward_rounds)
     parent, left, right, level, altitude, gain, _ = backend("auto", features.device).build(features, inside, rule)
     return parent, left, right, level, altitude, gain
@@ -44,11 +57,11 @@ def build(
 def _(
     features: Tensor,
     inside: Tensor,
-    cost: int = 0,
-    energy: int = 0,
-    floor: float = 1.0,
-    length_quarters: int = 0,
-    ward_rounds: int = 1,
+    cost: int = int(_DEFAULT.cost),
+    energy: int = int(_DEFAULT.energy),
+    floor: float = _DEFAULT.floor,
+    length_quarters: int = _DEFAULT.length_quarters,
+    ward_rounds: int = _DEFAULT.ward_rounds,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     leaves = features.shape[1]
     nodes, inner = 2 * leaves - 1, leaves - 1
@@ -60,6 +73,8 @@ def _(
 @torch.library.custom_op("pixtree::open_largest", mutates_args=())
 def open_largest(gain: Tensor, left: Tensor, right: Tensor, count: int) -> Tensor:
     """The `count` inner nodes of largest (λ, id), (M−1,) bool."""
+    if not 0 <= count <= gain.numel():
+        raise ValueError(f"between 0 and {gain.numel()} inner nodes can be opened, got {count}; ask for as many")
     return backend("auto", gain.device).open_largest(gain, left, right, count)  # type: ignore[no-any-return]
 
 
@@ -117,24 +132,26 @@ def exact_labels(
     inside = torch.ones(features.shape[-2:], dtype=torch.bool, device=features.device)
 
     def labels_of(image: Tensor) -> Tensor:
+        _checked(image, inside.numel(), count)
         tree = kernels.build(image.flatten(1).contiguous(), inside, rule)
         splits = min(count, inside.numel()) - 1
         opened = kernels.open_largest(tree.gain, tree.left, tree.right, splits)
         labels: Tensor = kernels.cut_labels(tree.parent, opened)
         return labels.view(inside.shape)
 
-    return torch.stack(each(labels_of, features.unbind()))
+    labels = each(labels_of, features.unbind())
+    return torch.stack(labels) if labels else features.new_empty((0, *inside.shape), dtype=torch.int32)
 
 
 @exact_labels.register_fake
 def _(
     features: Tensor,
     count: int,
-    cost: int = 0,
-    energy: int = 0,
-    floor: float = 1.0,
-    length_quarters: int = 0,
-    ward_rounds: int = 1,
+    cost: int = int(_DEFAULT.cost),
+    energy: int = int(_DEFAULT.energy),
+    floor: float = _DEFAULT.floor,
+    length_quarters: int = _DEFAULT.length_quarters,
+    ward_rounds: int = _DEFAULT.ward_rounds,
 ) -> Tensor:
     batch, _, height, width = features.shape
     return features.new_empty((batch, height, width), dtype=torch.int32)

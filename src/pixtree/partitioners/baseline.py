@@ -32,10 +32,11 @@ class Baseline:
             raise ValueError(f"a partition needs at least 1 region, got tokens={self.tokens}; ask for 1 or more")
 
     def __call__(self, images: Tensor) -> Partition:
-        """Partition of (B, C, H, W) images, uint8 or float 0..1, each on its own."""
+        """Partition of (B, C, H, W) images, uint8 or float 0..1, each on its own; rivals work on a copy on the host."""
         if images.ndim != 4:
             raise ValueError(f"a partitioner takes images (B, C, H, W), got shape {tuple(images.shape)}; add a batch axis")
-        return Partition.from_labels(np.stack([self.raw_labels(image) for image in images]))
+        maps = torch.from_numpy(np.stack([self.raw_labels(image) for image in images]))
+        return Partition(Partition.from_labels(maps).labels.to(images.device))
 
     def raw_labels(self, image: Tensor) -> LabelMap:
         """The method's own segments of one image (C, H, W), numbered from 0: an (H, W) map, connected or not."""

@@ -1,5 +1,6 @@
 """Superpixels and trees of any image: the front door of the library."""
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -13,16 +14,18 @@ from pixtree.trees.criteria import Criterion
 from pixtree.trees.cuts import Budget, Exactly, budget_of
 from pixtree.trees.hierarchy import Hierarchy
 from pixtree.trees.partition import Partition
-from pixtree.trees.similarity import Likelihood, Similarity
+from pixtree.trees.similarity import Likelihood, Similarity, named
+
+_DEFAULTS: dict[str, Any] = {"similarity": Likelihood(), "compactness": 0.0, "energy": "likelihood", "floor": 10.0}
 
 
 def hierarchy(
     image: Image,
     *,
-    similarity: Similarity | str = Likelihood(),
-    compactness: float = 0.0,
-    energy: str = "likelihood",
-    floor: float = 10.0,
+    similarity: Similarity | str = _DEFAULTS["similarity"],
+    compactness: float = _DEFAULTS["compactness"],
+    energy: str = _DEFAULTS["energy"],
+    floor: float = _DEFAULTS["floor"],
     mask: NDArray[np.generic] | Tensor | None = None,
     channel_axis: int | None = -1,
     backend: str = "auto",
@@ -56,10 +59,10 @@ def segment(
     mask: NDArray[np.generic] | Tensor | None = None,
     start_label: int = 0,
     channel_axis: int | None = -1,
-    similarity: Similarity | str = Likelihood(),
-    compactness: float = 0.0,
-    energy: str = "likelihood",
-    floor: float = 10.0,
+    similarity: Similarity | str = _DEFAULTS["similarity"],
+    compactness: float = _DEFAULTS["compactness"],
+    energy: str = _DEFAULTS["energy"],
+    floor: float = _DEFAULTS["floor"],
     backend: str = "auto",
 ) -> NDArray[np.int32] | Tensor:
     """Labels (H, W) int32 of the regions of an image: `segment(photo, tokens=200)` has exactly 200, each 4-connected.
@@ -73,20 +76,24 @@ def segment(
     pictures = checked(image, channel_axis=channel_axis)
     inside = checked_mask(mask, (pictures.shape[-2], pictures.shape[-1]))
     batch = pictures if pictures.ndim == 4 else pictures[None]
-    options: dict[str, Any] = {"similarity": similarity, "energy": energy, "floor": floor, "compactness": compactness}
+    options = {"similarity": named(similarity), "energy": energy, "floor": floor, "compactness": compactness}
+    tree_options: dict[str, Any] = {**options, "mask": inside, "relax": relax, "backend": backend}
     if partitioner is not None:
-        part = _other_engine(partitioner, batch, wanted, relax or inside is not None)
+        part = _other_engine(partitioner, batch, wanted, tree_options)
     else:
-        part = partition_images(batch, wanted, mask=inside, relax=relax, backend=backend, **options)
-    labels = part.labels + start_label
+        part = partition_images(batch, wanted, **tree_options)
+    labels = part.labels + operator.index(start_label)
     labels = labels if pictures.ndim == 4 else labels[0]
     return labels if isinstance(image, Tensor) else labels.numpy()
 
 
-def _other_engine(name: str, batch: Tensor, budget: Budget, tree_only: bool) -> Partition:
-    """The partition of another engine, which knows counts only."""
+def _other_engine(name: str, batch: Tensor, budget: Budget, options: dict[str, Any]) -> Partition:
+    """The partition of another engine, which knows counts only: whatever else was asked of the tree is refused."""
     from pixtree.partitioners import partitioner
 
-    if not isinstance(budget, Exactly) or tree_only:
-        raise ValueError(f"partitioner={name!r} takes tokens= only, got other options of the tree as well; leave them out")
+    defaults = {**_DEFAULTS, "mask": None, "relax": False, "backend": "auto"}
+    changed = [option for option, value in options.items() if isinstance(value, Tensor) or value != defaults[option]]
+    if not isinstance(budget, Exactly) or changed:
+        given = ", ".join(changed) or type(budget).__name__
+        raise ValueError(f"partitioner={name!r} takes tokens= only, got {given} as well; leave it out")
     return partitioner(name, budget.count)(batch)

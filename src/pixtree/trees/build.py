@@ -34,10 +34,16 @@ def hierarchy_of_features(
     planes = checked_features(features, shape, floor)
     kernels = choose_backend(backend, planes.device)
     inside = torch.ones(shape, dtype=torch.bool, device=planes.device) if mask is None else mask.to(planes.device)
+    if inside.dtype != torch.bool or tuple(inside.shape) != tuple(shape) or not bool(inside.any()):
+        raise ValueError(
+            f"a mask must be bool, of shape {shape}, with a pixel inside, got {inside.dtype} {tuple(inside.shape)}; check it"
+        )
     if mask is not None:
         planes = planes[:, inside.flatten()].contiguous()
     tree = kernels.build(planes, inside, rule, picks)
-    return Hierarchy(shape=shape, features=planes, mask=mask, rule=rule, backend=backend, **tree._asdict())
+    return Hierarchy(
+        shape=shape, features=planes, mask=None if mask is None else inside, rule=rule, backend=backend, **tree._asdict()
+    )
 
 
 def hierarchy_of_image(

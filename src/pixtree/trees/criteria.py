@@ -35,6 +35,7 @@ def _cic(k: Tensor, size: Tensor, pixels: int) -> Tensor:
 PENALTIES: dict[str, Callable[[Tensor, Tensor, int], Tensor]] = {"aic": _aic, "aicc": _aicc, "bic": _bic, "cic": _cic}
 RULES = ("optimal", "pixel")
 NODES = ("binary", "levels")
+SHAPES = (0.1, 10.0)  # beyond, the gamma function or the powers of residuals overflow
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ class Criterion:
         for what, value, open_end in (("penalty", self.penalty, False), ("floor", self.floor, True), ("shape", self.shape, True)):
             if not math.isfinite(value) or value < 0 or (open_end and value == 0):
                 raise ValueError(f"{what} must be a positive number, got {value}; leave it out for the default")
+        if not SHAPES[0] <= self.shape <= SHAPES[1]:
+            raise ValueError(f"shape must lie in {SHAPES[0]}..{SHAPES[1]}, got {self.shape}; 2 is the Gaussian")
         if not self.single_volume >= 0:
             raise ValueError(f"single_volume must be a number from 0 up, got {self.single_volume}; 0 forbids single pixels")
 
@@ -90,7 +93,7 @@ def degrees_of_freedom(tree: Hierarchy, single_volume: float = 0.0) -> Tensor:
 
     A piece that is a single pixel has no other cut, so its k is 1.
     """
-    edges = float(tree.edges[0].numel())
+    edges = float(tree.volume[-1])
     volume = tree.volume.to(torch.float64)
     single = tree.size == 1
     k = torch.where(single, edges / single_volume if single_volume > 0 else torch.inf, edges / volume.clamp_min(1.0))
@@ -105,14 +108,14 @@ def misfit(tree: Hierarchy, criterion: Criterion) -> Tensor:
     Gaussian with diagonal covariance, n Σ_c log(1 + σ_c²/φ) [`eq:loglhsigma`], or the generalised normal of shape b,
     (2n/b) Σ_c log(1 + α_c^b/α_φ^b), whose α_φ has variance φ; NaN at nodes that are not a level's region.
     """
-    size = tree.size.to(torch.float64)
-    if criterion.shape == 2.0:
-        ratio = tree.deviation.to(torch.float64) / (size[:, None] * criterion.floor)
-    else:
-        b = criterion.shape
-        ratio = scale_powers(tree, b) / scale_of_variance(criterion.floor, b) ** b
-    fit = size * (2.0 / criterion.shape) * torch.log1p(ratio).sum(dim=1)
-    return fit + size * ratio.shape[1] * likelihood_constant(criterion) if criterion.constants else fit
+    size, b = tree.size.to(torch.float64), criterion.shape
+    powers = tree.deviation if b == 2.0 else scale_powers(tree, b)
+    floor = size * criterion.floor if b == 2.0 else scale_of_variance(criterion.floor, b) ** b
+    logs = torch.zeros_like(size)
+    for channel in powers.unbind(1):  # one at a time: the nodes outnumber the pixels
+        logs += torch.log1p(channel.to(torch.float64) / floor)
+    fit = size * (2.0 / b) * logs
+    return fit + size * powers.shape[1] * likelihood_constant(criterion) if criterion.constants else fit
 
 
 def scale_of_variance(variance: float, shape: float) -> float:

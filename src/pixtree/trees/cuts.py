@@ -1,6 +1,7 @@
 """Cuts: which nodes of a tree become the regions of a partition."""
 
 from dataclasses import dataclass, field
+from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -31,6 +32,8 @@ class AtMost:
 
     def __post_init__(self) -> None:
         _at_least_one("at_most", self.count)
+        if self.criterion.rule == "pixel":
+            raise ValueError('at_most merges a cut of the tree further, got rule="pixel", which gives none; use rule="optimal"')
 
 
 @dataclass(frozen=True)
@@ -40,16 +43,20 @@ class Level:
     level: int
 
     def __post_init__(self) -> None:
-        if self.level < 0:
-            raise ValueError(f"a level is a number from 0 up, got {self.level}; level 0 is the pixels")
+        if not _is_whole(self.level) or self.level < 0:
+            raise ValueError(f"a level is a whole number from 0 up, got {self.level!r}; level 0 is the pixels")
 
 
 Budget = Exactly | AtMost | Criterion | Level
 
 
 def _at_least_one(name: str, count: int) -> None:
-    if isinstance(count, bool) or int(count) != count or count < 1:
-        raise ValueError(f"a cut needs a whole number of at least 1 region, got {count}; ask for {name}=1 or more")
+    if not _is_whole(count) or count < 1:
+        raise ValueError(f"a cut needs a whole number of at least 1 region, got {count!r}; ask for {name}=1 or more")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def budget_of(
@@ -97,7 +104,7 @@ def _largest(tree: Hierarchy, count: int, among: Tensor | None = None) -> Tensor
         raise ValueError(
             f"the mask has {tree.pieces} pieces that do not touch, got {count} regions for them; ask for {tree.pieces} or more"
         )
-    splits = min(count, tree.leaves) - 1
+    splits = min(int(count), tree.leaves) - 1
     if among is not None:
         return select_largest(torch.where(among, tree.scale, -1.0), splits)
     opened: Tensor = tree.kernels.open_largest(tree.gain, tree.left, tree.right, splits)

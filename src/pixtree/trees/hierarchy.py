@@ -1,11 +1,13 @@
 """Hierarchy: the tree of an image's regions, a value from which every cut is taken."""
 
 import os
+import zlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -18,6 +20,7 @@ from pixtree.kernels.reference.merging import pixel_edges
 from pixtree.kernels.rule import Cost, Energy, MergeRule
 
 if TYPE_CHECKING:
+    from pixtree.trees.criteria import Criterion
     from pixtree.trees.cuts import Budget
     from pixtree.trees.partition import Partition
 
@@ -125,9 +128,8 @@ class Hierarchy:
 
     @cached_property
     def volume(self) -> Tensor:
-        """Vol(S), the exact number of pixel edges inside each node, (2M−1,) int64. [`apx:atoms`]"""
-        own = torch.bincount(self._edge_joins, minlength=2 * self.leaves - 1)
-        return self.kernels.sum_upwards(own, self.left, self.right)  # type: ignore[no-any-return]
+        """Vol(S), the exact number of pixel edges inside each node, (2M−1,) int32. [`apx:atoms`]"""
+        return self.kernels.volumes(self.parent, self.left, self.right, self.inside)  # type: ignore[no-any-return]
 
     @cached_property
     def scale(self) -> Tensor:
@@ -146,7 +148,7 @@ class Hierarchy:
         self,
         tokens: int | None = None,
         *,
-        criterion: str | None = None,
+        criterion: "str | Criterion | None" = None,
         at_most: int | None = None,
         budget: "Budget | None" = None,
         relax: bool = False,
@@ -179,7 +181,7 @@ class Hierarchy:
         return Contours(right, down.masked_fill(self.inside[1:] != self.inside[:-1], 0))
 
     def to_higra(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Parents and altitudes as Higra has them: the root is its own parent; altitudes grow towards it (the nested cuts' scale).
+        """Parents and altitudes as Higra has them: the root is its own parent; altitudes are M − 1 − rank.
 
         `higra.Tree(parents)` takes the first; a horizontal cut of the two is a nested cut of this tree.
         """
@@ -201,7 +203,7 @@ class Hierarchy:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the tree as npz (format version 1, no pickle); the file appears whole or not at all."""
         target = Path(path)
-        if target.suffix != ".npz":
+        if target.suffix.lower() != ".npz":
             raise ValueError(f"a tree is saved as .npz, got {target.name!r}; name it {target.stem}.npz")
         arrays = {name: getattr(self, name).cpu().numpy() for name in _STORED}
         if self.mask is not None:
@@ -216,15 +218,18 @@ class Hierarchy:
         try:
             with np.load(path, allow_pickle=False) as stored:
                 data = {name: stored[name] for name in stored.files}
-        except (ValueError, EOFError, OSError) as error:
-            if isinstance(error, FileNotFoundError):
-                raise FileNotFoundError(f"expected a tree saved as .npz, found no file {str(path)!r}; check the path") from None
+        except FileNotFoundError:
+            raise FileNotFoundError(f"expected a tree saved as .npz, found no file {str(path)!r}; check the path") from None
+        except (ValueError, TypeError, AttributeError, EOFError, OSError, BadZipFile, zlib.error) as error:
             raise ValueError(f"expected a tree saved as .npz, got {str(path)!r} ({error}); save it again with tree.save") from None
         if int(data.get("version", -1)) != FORMAT_VERSION:
             raise ValueError(
                 f"expected a tree of format version {FORMAT_VERSION}, got {data.get('version', 'none')} in {str(path)!r}; "
                 "save it again with this pixtree"
             )
+        missing = [name for name in ("shape", "rule", *_STORED) if name not in data]
+        if missing:
+            raise ValueError(f"expected a whole tree, got {str(path)!r} without {', '.join(missing)}; save it again with tree.save")
         cost, energy, floor, quarters, rounds = data["rule"].tolist()
         return cls(
             shape=(int(data["shape"][0]), int(data["shape"][1])),

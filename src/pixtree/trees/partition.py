@@ -1,5 +1,6 @@
 """Partition: which region each pixel belongs to; and the seam through which every engine gives one."""
 
+import operator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -25,7 +26,7 @@ class Partition:
     @classmethod
     def from_labels(cls, labels: Tensor | NDArray[np.integer], backend: str = "auto") -> "Partition":
         """The partition into 4-connected pieces of any integer label maps (H, W) or (B, H, W); negative labels are outside."""
-        maps = torch.as_tensor(np.asarray(labels, dtype=np.int64)) if isinstance(labels, np.ndarray) else labels
+        maps = labels if isinstance(labels, Tensor) else torch.as_tensor(np.asarray(labels))
         if maps.ndim not in (2, 3) or maps.is_floating_point() or 0 in maps.shape:
             raise ValueError(
                 f"labels must be integers (H, W) or (B, H, W), got {maps.dtype} of shape {tuple(maps.shape)}; cast or reshape them"
@@ -42,7 +43,7 @@ class Partition:
         return int(self.labels.shape[0])
 
     def __getitem__(self, index: int) -> "Partition":
-        return Partition(self.labels[index][None])
+        return Partition(self.labels[operator.index(index)][None])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Partition) and torch.equal(self.labels, other.labels)

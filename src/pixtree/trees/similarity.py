@@ -59,12 +59,18 @@ _COSTS: dict[type[Similarity], Cost] = {
 }
 
 
+def named(similarity: Similarity | str) -> Similarity:
+    """A similarity given by value or by name."""
+    if not isinstance(similarity, str):
+        return similarity
+    if similarity not in SIMILARITIES:
+        raise ValueError(f"a similarity is one of {', '.join(SIMILARITIES)}, got {similarity!r}; choose one of these")
+    return SIMILARITIES[similarity]()
+
+
 def merge_rule(similarity: Similarity | str, energy: str, floor: float) -> MergeRule:
     """The plain numbers that a backend needs; every value is checked here."""
-    if isinstance(similarity, str):
-        if similarity not in SIMILARITIES:
-            raise ValueError(f"a similarity is one of {', '.join(SIMILARITIES)}, got {similarity!r}; choose one of these")
-        similarity = SIMILARITIES[similarity]()
+    similarity = named(similarity)
     if energy not in ENERGIES:
         raise ValueError(f"an energy is one of {', '.join(ENERGIES)}, got {energy!r}; choose one of these")
     if not (math.isfinite(floor) and floor > 0):

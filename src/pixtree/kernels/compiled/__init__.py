@@ -1,6 +1,6 @@
 """The compiled backend: numba on the CPU, equal to the reference bit for bit."""
 
-from pixtree.kernels.compiled.attributes import boxes, joins, moments, sizes, sum_upwards
+from pixtree.kernels.compiled.attributes import boxes, joins, moments, sizes, sum_upwards, volumes
 from pixtree.kernels.compiled.colour import lab, lightness
 from pixtree.kernels.compiled.cutting import best_ancestors, cheapest_cut, cut_labels, open_largest, persistence, relax
 from pixtree.kernels.compiled.merging import build
@@ -22,4 +22,5 @@ __all__ = [
     "relax",
     "sizes",
     "sum_upwards",
+    "volumes",
 ]

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pixtree.kernels.compiled.adjacency import vertex_numbers
 from pixtree.kernels.compiled.jit import kernel
 
 _f4 = np.float32
@@ -54,6 +55,31 @@ def climb(parent, first, second, meeting):
             else:
                 b = np.int64(parent[b])
         meeting[e] = a
+
+
+@kernel
+def count_inner_edges(parent, number, own):
+    """Add every pixel edge to the node that joins its ends; number (H, W) int32 is the pixel's leaf, −1 outside the mask."""
+    height, width = number.shape
+    for y in range(height):
+        for x in range(width):
+            for side in range(2):
+                v, u = y + side, x + 1 - side
+                if v < height and u < width and number[y, x] >= 0 and number[v, u] >= 0:
+                    a, b = number[y, x], number[v, u]
+                    while a != b:
+                        if a < b:
+                            a = parent[a]
+                        else:
+                            b = parent[b]
+                    own[a] += 1
+
+
+def volumes(parent: Tensor, left: Tensor, right: Tensor, inside: Tensor) -> Tensor:
+    """Number of pixel edges inside every node, (2M−1,) int32; inside is the mask (H, W)."""
+    own = torch.zeros(parent.numel(), dtype=torch.int32)
+    count_inner_edges(parent.numpy(), vertex_numbers(inside), own.numpy())
+    return sum_upwards(own, left, right)
 
 
 def sum_upwards(values: Tensor, left: Tensor, right: Tensor) -> Tensor:

@@ -1,7 +1,9 @@
 """How kernels are compiled: to disk, without the GIL, with IEEE arithmetic; and a word to whoever waits for it."""
 
+import hashlib
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -10,15 +12,39 @@ from numba.core import event
 Kernel = Callable[..., Any]
 
 
-# No fastmath and no contraction: trees must be equal to the reference bit for bit.
+def _sources() -> str:
+    """A fingerprint of what kernels inline across files: numba itself looks at the caller's file only."""
+    digest, folder = hashlib.sha256(), Path(__file__).parents[1]
+    shared = [folder / name for name in ("arithmetic.py", "rule.py", "sequential.py", "reference/colour.py")]
+    for path in (*shared, *sorted(Path(__file__).parent.glob("*.py"))):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+_SOURCES = _sources()
+
+
+def _compiled(function: Kernel, **options: Any) -> Kernel:
+    """The function compiled without the GIL, with IEEE arithmetic, and kept on disk until any kernel's source changes."""
+    # No fastmath and no contraction: trees must be equal to the reference bit for bit.
+    try:
+        compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+    except RuntimeError:  # no folder to keep machine code in, as in a read-only container: compile in every process
+        compiled = numba.njit(nogil=True, error_model="numpy", **options)(function)
+    stored = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if stored is not None:
+        stored._source_stamp = (stored._source_stamp, _SOURCES)
+    return compiled  # type: ignore[no-any-return]
+
+
 def kernel(function: Kernel) -> Kernel:
     """Compile a function; its machine code is kept on disk for later processes."""
-    return numba.njit(function, cache=True, nogil=True, error_model="numpy")
+    return _compiled(function)
 
 
 def inlined(function: Kernel) -> Kernel:
     """Compile a small function into its callers."""
-    return numba.njit(function, cache=True, nogil=True, error_model="numpy", forceinline=True)
+    return _compiled(function, forceinline=True)
 
 
 class _Announcer(event.Listener):

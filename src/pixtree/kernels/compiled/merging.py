@@ -5,7 +5,8 @@ What makes it fast: the first round works on the pixel grid without an edge list
 computed in blocks, so that its logarithm vectorises; and all of it happens in one reused slab of memory, since fresh pages cost
 more than the arithmetic.
 
-Every kernel has a parameter `three`: a tuple of length 3 for images of three channels (then the channel loops unroll), else empty.
+Kernels that loop over channels have a parameter `three`: a tuple of length 3 for images of three channels (then those loops
+unroll), else empty.
 Indices are unsigned, because signed ones pay for negative wrap-around.
 """
 
@@ -17,7 +18,13 @@ from numba.extending import register_jitable
 from torch import Tensor
 
 from pixtree.kernels.arithmetic import CHANNELS_PER_LOG
-from pixtree.kernels.compiled.adjacency import adjacency_of_grid, adjacency_of_mask, adjacency_of_regions, image_sides
+from pixtree.kernels.compiled.adjacency import (
+    adjacency_of_grid,
+    adjacency_of_mask,
+    adjacency_of_regions,
+    image_sides,
+    vertex_numbers,
+)
 from pixtree.kernels.compiled.arithmetic import from_bits, log_at_least_one
 from pixtree.kernels.compiled.grouping import components_of_picks, gather_members, order_members
 from pixtree.kernels.compiled.jit import inlined, kernel
@@ -29,6 +36,7 @@ from pixtree.kernels.rule import Cost, Energy, MergeRule
 _f4, _i4, _u4, _i8, _u8 = np.float32, np.int32, np.uint32, np.int64, np.uint64
 _ONE, _ZERO = _f4(1.0), _f4(0.0)
 _GROUP = CHANNELS_PER_LOG
+LARGEST_IMAGE = 2**30  # nodes are int32
 _GAUSSIAN, _WARD, _LIKELIHOOD = int(Cost.GAUSSIAN), int(Cost.WARD), int(Cost.LIKELIHOOD)
 
 
@@ -254,9 +262,12 @@ class _KernelRule(NamedTuple):
 def build(features: Tensor, inside: Tensor, rule: MergeRule, picks: bool = False) -> Tree:
     """The tree of the pixels inside a mask (H, W); features are planes (C, M) float32 of its M pixels in raster order.
 
-    picks: also keep which region every absorbed member had picked. Linear time in practice; not more than 2³⁰ pixels.
+    picks: also keep which region every absorbed member had picked. Linear time in practice. Sizes in costs are float32: exact up
+    to 2²⁴ pixels per region.
     """
     channels, leaves = features.shape
+    if leaves > LARGEST_IMAGE:
+        raise ValueError(f"a tree has at most 2³⁰ pixels, got {leaves}; cut the image into tiles")
     whole = bool(inside.all())
     on_grid = whole and leaves > 1 and rule.cost not in (Cost.COSINE, Cost.TANIMOTO)
     logarithmic = rule.energy == Energy.LOG_VARIANCE
@@ -279,19 +290,13 @@ def build(features: Tensor, inside: Tensor, rule: MergeRule, picks: bool = False
     tree = (parent, left, right, altitude, gain, picked, energy, factors)
     three = (0, 0, 0) if channels == 3 else ()
     planes = features.contiguous().numpy()
-    number = np.zeros((1, 1), np.int32) if on_grid else _vertices(inside)
+    number = np.zeros((1, 1), np.int32) if on_grid else vertex_numbers(inside)
     shape = (int(inside.shape[0]), int(inside.shape[1]))
     rounds, next_node, pieces, node = grow(three, planes, number, shape, on_grid, kernel_rule, slab, tree, level)
     if logarithmic:
         finish_gains(next_node - leaves, leaves, left, right, gain, energy, factors)
     join_pieces(pieces, node, next_node, leaves, rounds + 1, parent, left, right, level, altitude, gain, picked)
     return Tree(*(torch.from_numpy(field) for field in (parent, left, right, level, altitude, gain, picked)))
-
-
-def _vertices(inside: Tensor) -> Any:
-    """Vertex number of every pixel inside the mask, (H, W) int32, −1 outside."""
-    number = inside.flatten().cumsum(0) - 1
-    return number.masked_fill(~inside.flatten(), -1).view(inside.shape).to(torch.int32).numpy()
 
 
 @kernel

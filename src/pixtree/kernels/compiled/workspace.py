@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+LARGEST_KEPT = 2**26  # words: 256 MB, about two megapixels
+
 _kept = threading.local()
 
 
@@ -13,6 +15,8 @@ def scratch(name: str, words: int) -> Any:
 
     Kernels that never run inside one another share a name, and so the memory.
     """
+    if words > LARGEST_KEPT:  # a server must not keep its largest picture's memory for ever
+        return np.empty(words, np.uint32)
     slab = getattr(_kept, name, None)
     if slab is None or slab.size < words:
         slab = np.empty(words, np.uint32)

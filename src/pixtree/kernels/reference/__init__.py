@@ -1,6 +1,6 @@
 """The reference backend: plain torch operations on any device, the definition of truth."""
 
-from pixtree.kernels.reference.attributes import boxes, joins, moments, sizes, sum_upwards
+from pixtree.kernels.reference.attributes import boxes, joins, moments, sizes, sum_upwards, volumes
 from pixtree.kernels.reference.colour import lab, lightness
 from pixtree.kernels.reference.cutting import best_ancestors, cheapest_cut, cut_labels, open_largest, persistence, relax
 from pixtree.kernels.reference.merging import build
@@ -22,4 +22,5 @@ __all__ = [
     "relax",
     "sizes",
     "sum_upwards",
+    "volumes",
 ]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from pixtree.kernels.reference.merging import Regions, merged_moments
+from pixtree.kernels.reference.merging import Regions, merged_moments, pixel_edges
 
 
 def depths(parent: Tensor) -> Tensor:
@@ -79,6 +79,13 @@ def boxes(rows: Tensor, columns: Tensor, left: Tensor, right: Tensor) -> Tensor:
         children = left[group - leaves].to(torch.int64), right[group - leaves].to(torch.int64)
         box[group] = torch.minimum(box[children[0]], box[children[1]])
     return torch.cat((box[:, :2], -box[:, 2:]), dim=1)
+
+
+def volumes(parent: Tensor, left: Tensor, right: Tensor, inside: Tensor) -> Tensor:
+    """Number of pixel edges inside every node, (2M−1,) int32; inside is the mask (H, W)."""
+    edges = pixel_edges(inside)
+    own = torch.bincount(joins(parent, edges.first, edges.second), minlength=parent.numel())
+    return sum_upwards(own.to(torch.int32), left, right)
 
 
 def joins(parent: Tensor, first: Tensor, second: Tensor) -> Tensor:

@@ -116,7 +116,7 @@ def length_power(length: Tensor, quarters: int) -> Tensor:
 
 
 def kernel_value(a: Tensor, b: Tensor, cost: Cost) -> Tensor:
-    """Cosine or Tanimoto similarity clamped to 0..1; two zero vectors are alike, one zero vector is unlike all others."""
+    """Cosine (in −1..1) or Tanimoto similarity (in 0..1); two zero vectors are alike, one zero vector is unlike all others."""
     product, squares_a, squares_b = summed_product(a, b), summed_product(a, a), summed_product(b, b)
     norm = square_root(squares_a) * square_root(squares_b) if cost == Cost.COSINE else squares_a + squares_b - product
     both_zero = (squares_a + squares_b == 0).to(torch.float32)

@@ -259,7 +259,7 @@ def record(output: Path | None, picture: Path | None) -> None:
     notes += [
         "- slic is scikit-image's with n_segments=200 and its defaults; seeds is OpenCV's at the setting of the quality table "
         "(10 iterations), and with OpenCV's default of 4 iterations, which is faster than the tree and less exact.",
-        "- lab, tree, cut and relax are the stages of pixtree, each with what comes before it done; the call also checks its input.",
+        "- lab, tree, cut and relax are the stages of pixtree, each with what comes before it done; the call checks its input too.",
         "- fast-slic is left out where its package does not build, as on this machine.",
     ]
     command = "python benchmarks/speed.py -o benchmarks/results/speed.json --plot docs/pictures/speed.png"

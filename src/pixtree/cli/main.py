@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from pixtree.cli import doctor, evaluate, hierarchy, segment
+from pixtree.cli import doctor, evaluate, hierarchy, segment, train
 
-GROUPS = (segment, hierarchy, evaluate, doctor)
+GROUPS = (segment, hierarchy, train, evaluate, doctor)
 
 app = typer.Typer(
     name="pixtree",

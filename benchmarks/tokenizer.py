@@ -1,0 +1,270 @@
+"""What the tokenizer costs, how good its shipped weights are, and which aggregation trains stably.
+
+`python benchmarks/tokenizer.py cost` compares with a Vision Transformer of timm, interleaved in one process on the same threads;
+`quality DATA` measures partitions and reconstructions on the val images of BSDS500; `aggregation PHOTOS` trains every variant.
+"""
+
+import argparse
+import gc
+import statistics
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import pixtree
+from pixtree.evaluation.datasets import annotated_photos
+from pixtree.evaluation.records import PACKAGES, provenance, write_record
+from pixtree.evaluation.superpixels import scores
+from pixtree.tokenizer.aggregation import MODES
+from pixtree.tokenizer.tokenizer import Options, Tokenizer, region_encoder
+from pixtree.tokenizer.weights import shipped_weights
+from pixtree.training.data import RandomCrops, image_files
+from pixtree.training.loop import Plan, train
+from pixtree.training.reconstruction import Losses, pretraining_loss, reconstruction_error
+
+MODEL, SIZE = "vit_small_patch16_224", 224
+QUALITY = ("boundary_recall", "undersegmentation_error", "achievable_accuracy", "explained_variation")
+CHOICE = (
+    "Rate and length of training were chosen among three runs by the figures of 24 of these photos, so those are not quite unseen."
+)
+_KEPT = []  # libraries of operators live as long as their objects
+
+
+def timm_model(name: str) -> torch.nn.Module:
+    """A timm model with random weights."""
+    try:
+        import torchvision  # noqa: F401
+    except RuntimeError:
+        # A torchvision without its compiled operators still imports once their schemas exist.
+        library = torch.library.Library("torchvision", "DEF")
+        for operator in ("nms", "qnms"):
+            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        _KEPT.append(library)
+    import timm
+
+    return timm.create_model(name)
+
+
+def photos(batch: int, size: int = SIZE) -> Tensor:
+    """Different crops of photos, (batch, 3, size, size) uint8."""
+    from skimage import data
+
+    crops = []
+    for number in range(batch):
+        picture = torch.from_numpy((data.astronaut, data.coffee, data.chelsea)[number % 3]()).permute(2, 0, 1)
+        start = 10 * (number // 3)
+        crop = picture[None, :, start : start + 290, start : start + 400].to(torch.float32)
+        crops.append(torch.nn.functional.interpolate(crop, (size, size), mode="area"))
+    return torch.cat(crops).round().to(torch.uint8)
+
+
+def seconds(work) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def compare(works: dict, rounds: int) -> dict[str, list[float]]:
+    """Seconds of each work per round, interleaved, after one round to warm up."""
+    for work in works.values():
+        work()
+    found: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(rounds):
+        for name, work in works.items():
+            found[name].append(seconds(work))
+    return found
+
+
+def ratio(found: dict[str, list[float]], part: str, whole: str) -> dict[str, float]:
+    """Ratio of medians, and the smallest and largest ratio of one round."""
+    each = sorted(a / b for a, b in zip(found[part], found[whole], strict=True))
+    return {"ratio": statistics.median(found[part]) / statistics.median(found[whole]), "least": each[0], "most": each[-1]}
+
+
+def forward(module: torch.nn.Module, inputs: Tensor):
+    def work() -> None:
+        with torch.no_grad():
+            module(inputs)
+
+    return work
+
+
+def forward_backward(module: torch.nn.Module, inputs: Tensor):
+    def work() -> None:
+        module.zero_grad()
+        output = module(inputs)
+        (output if isinstance(output, Tensor) else output.features).square().mean().backward()
+
+    return work
+
+
+def saved_bytes(tokenizer: Tokenizer, images: Tensor) -> int:
+    """Bytes that autograd keeps between forward and backward, each storage once."""
+    kept: dict[int, int] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        loss = tokenizer(images).features.square().mean()
+    loss.backward()
+    return sum(kept.values())
+
+
+def speed_rows(rounds: int, batch: int, tokens: int) -> list[dict]:
+    model, tokenizer = timm_model(MODEL), Tokenizer(pixtree.Exactly(tokens))
+    images = photos(batch)
+    pixels = images.to(torch.float32) / 127.5 - 1.0
+    works = {
+        "vit": forward(model, pixels),
+        "tokenizer": forward(tokenizer, images),
+        "vit both": forward_backward(model, pixels),
+        "tokenizer both": forward_backward(tokenizer, images),
+    }
+    found = compare(works, rounds)
+    return [
+        {"what": "forward", **ratio(found, "tokenizer", "vit")},
+        {"what": "forward + backward", **ratio(found, "tokenizer both", "vit both")},
+    ]
+
+
+def memory_rows() -> list[dict]:
+    tokenizer = Tokenizer(pixtree.Exactly(196))
+    rows = []
+    for batch, size in ((1, 224), (2, 224), (4, 224), (8, 224), (1, 448), (1, 896)):
+        gc.collect()
+        pixels = batch * size * size
+        rows.append(
+            {"what": f"saved for backward, {batch} × {size} px", "per_pixel": saved_bytes(tokenizer, photos(batch, size)) / pixels}
+        )
+    return rows
+
+
+def cost_record(rounds: int, batch: int, tokens: int) -> dict:
+    columns = [["what", "What", ""], ["ratio", "Share of the ViT", ".3f"], ["least", "least", ".3f"], ["most", "most", ".3f"]]
+    return {
+        "title": "The tokenizer's cost",
+        **provenance(f"python benchmarks/tokenizer.py cost --rounds {rounds}", (*PACKAGES, "timm")),
+        "columns": [*columns, ["per_pixel", "bytes per pixel", ".0f"]],
+        "rows": speed_rows(rounds, batch, tokens) + memory_rows(),
+        "notes": [
+            f"Shares of {MODEL} (timm, random weights), batch {batch}, {SIZE} px, {tokens} tokens, from images to embedded tokens, "
+            f"{torch.get_num_threads()} threads for both; interleaved; ratio of medians, range of single rounds.",
+            "Bytes that autograd keeps between forward and backward, each storage once: linear in batch and pixels.",
+        ],
+    }
+
+
+def quality_of(photo) -> list[list[float]]:
+    """Per encoder the measures of one annotated photo at 200 tokens."""
+    torch.set_num_threads(1)
+    pixels, truths = photo.pixels(), photo.segmentations()
+    image = torch.from_numpy(pixels).permute(2, 0, 1)
+    found = []
+    for encoder in encoders().values():
+        with torch.no_grad():
+            labels = encoder(image[None], pixtree.Exactly(200)).partition.labels[0].numpy()
+        score = scores(labels, pixels / 255, truths)
+        found.append([*(score[key] for key in QUALITY), reconstruction_error(encoder, image, pixtree.Exactly(200))])
+    return found
+
+
+def encoders() -> dict:
+    """Lab alone, the untrained start and the shipped weights, all without compactness."""
+    made = {name: region_encoder(Options(compactness=0.0)) for name in ("Lab alone (w = 0)", "untrained start", "shipped weights")}
+    with torch.no_grad():
+        made["Lab alone (w = 0)"].decision.value.fill_(-50.0)
+    shipped_weights().into(made["shipped weights"])
+    return made
+
+
+def quality_record(data: str) -> dict:
+    photos = annotated_photos(data, "val")
+    with ProcessPoolExecutor() as pool:
+        table = np.array(list(pool.map(quality_of, photos)))
+    keys = [*QUALITY, "reconstruction"]
+    rows = [
+        {"what": name, **dict(zip(keys, row, strict=True))} for name, row in zip(encoders(), table.mean(0).tolist(), strict=True)
+    ]
+    headings = ("Boundary recall ↑", "Underseg. error ↓", "ASA ↑", "Expl. variation ↑", "MSE of W f* ↓")
+    columns = [["what", "Features", ""], *([key, heading, ".4f"] for key, heading in zip(keys, headings, strict=True))]
+    columns[-1][2] = ".6f"
+    folder = Path(data).name
+    return {
+        "title": "Shipped weights of the tokenizer",
+        **provenance(f"python benchmarks/tokenizer.py quality {folder}"),
+        "columns": columns,
+        "rows": rows,
+        "notes": [
+            f"{len(photos)} photos of {folder} val, exactly 200 regions, the same tree, no relaxation; none was trained on.",
+            CHOICE,
+        ],
+    }
+
+
+def gap_after(mode: str, scale: float, crops: RandomCrops, steps: int) -> dict[str, float]:
+    """Mean ‖x̄ − W f*‖², |f| and the largest gradient norm, after some steps of L_rec from features times `scale`."""
+    torch.manual_seed(0)
+    encoder = region_encoder(Options(decision="features", similarity="gaussian", aggregation=mode))
+    with torch.no_grad():
+        encoder.encoder.residual.weight.mul_(scale)
+        encoder.colour.weight.div_(scale)
+    norms = []
+    encoder.colour.weight.register_hook(lambda gradient: norms.append(float(gradient.norm())))
+    loss_at = pretraining_loss(encoder, crops, pixtree.Exactly(80), Losses(association=0.0))
+    try:
+        train(encoder, loss_at, Plan(steps=steps, rate=1e-3, warmup=5, every=steps))
+    except ValueError:  # the loss is NaN
+        return {"gap": float("nan"), "steepest": max(norms)}
+    with torch.no_grad():
+        regions = encoder(crops[steps], pixtree.Exactly(80))
+    return {"gap": float((regions.means - regions.colours).square().sum(2).mean()), "steepest": max(norms)}
+
+
+def aggregation_record(photos: str, steps: int = 30) -> dict:
+    crops = RandomCrops(image_files(photos), 2, 96)
+    rows = []
+    for mode in MODES:
+        for scale in (1.0, 3.0, 10.0):
+            rows.append({"mode": mode, "scale": scale, **gap_after(mode, scale, crops, steps)})
+            print(rows[-1], flush=True)
+    return {
+        "title": "Kernel-weighted aggregation: what trains stably",
+        **provenance("python benchmarks/tokenizer.py aggregation PHOTOS"),
+        "columns": [
+            ["mode", "Aggregation", ""],
+            ["scale", "Features ×", ".0f"],
+            ["gap", "‖x̄ − W f*‖²", ".5f"],
+            ["steepest", "largest ‖∂W‖", ".3g"],
+        ],
+        "rows": rows,
+        "notes": [f"After {steps} steps of L_rec on crops of 96 px, 80 regions, f alone decides, σ = 1 at the start."],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("cost", "quality", "aggregation"))
+    parser.add_argument("folder", nargs="?", help="quality: layout of BSDS500; aggregation: photos to train on")
+    parser.add_argument("-o", "--output")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--tokens", type=int, default=196)
+    options = parser.parse_args()
+    if options.what == "cost":
+        record = cost_record(options.rounds, options.batch, options.tokens)
+    else:
+        record = (quality_record if options.what == "quality" else aggregation_record)(options.folder)
+    for row in record["rows"]:
+        print(row)
+    if options.output:
+        write_record({"benchmark": "table", **record}, options.output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""`pixtree train`: pretrain the tokenizer on a folder of images."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pixtree.cli.errors import reported
+
+PRESETS = ("default", "paper")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group of commands of this file."""
+    group = typer.Typer(help="Train what is learned.", no_args_is_help=True)
+    group.callback()(lambda: None)  # keeps `tokenizer` a word of its own while it is alone
+    group.command("tokenizer")(tokenizer)
+    app.add_typer(group, name="train")
+
+
+@reported()
+def tokenizer(
+    folder: Annotated[Path, typer.Argument(help="Images, also in folders inside it.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The weights, as .safetensors.", show_default=False)],
+    steps: Annotated[int, typer.Option(help="Optimisation steps.")] = 400,
+    batch: Annotated[int, typer.Option(help="Crops per step.")] = 4,
+    size: Annotated[int, typer.Option(help="Side of a crop in pixels.")] = 160,
+    tokens: Annotated[int, typer.Option(help="Regions per crop.")] = 80,
+    rate: Annotated[float, typer.Option(help="Learning rate at its peak.")] = 1e-2,
+    association: Annotated[float, typer.Option(help="Weight of the loss that sees the regions.")] = 1.0,
+    features: Annotated[int, typer.Option(help="Feature channels d.")] = 8,
+    compactness: Annotated[float, typer.Option(help="Weight of positions while training.")] = 0.0,
+    preset: Annotated[str, typer.Option(help="default or paper.")] = "default",
+    seed: Annotated[int, typer.Option(help="Of crops and start.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from OUTPUT's .checkpoint.")] = False,
+) -> None:
+    """Pretrain the tokenizer's encoder by reconstruction; OUTPUT's .checkpoint beside it lets a run go on."""
+    if output.suffix != ".safetensors":
+        raise ValueError(f"weights are written as .safetensors, got {output.name!r}; name them {output.stem}.safetensors")
+    if preset not in PRESETS:
+        raise ValueError(f"a preset is one of {', '.join(PRESETS)}, got {preset!r}; choose one of them")
+
+    import torch
+
+    from pixtree.files import checked_target
+    from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, Options, region_encoder
+    from pixtree.tokenizer.weights import save_weights
+    from pixtree.training.data import RandomCrops, image_files
+    from pixtree.training.loop import Plan, train
+    from pixtree.training.reconstruction import Losses, pretraining_loss
+    from pixtree.trees.cuts import Exactly
+
+    checked_target(output)
+    files = image_files(folder)
+    plan = Plan(steps=steps, rate=rate, seed=seed)
+    crops = RandomCrops(files, batch, size, seed)
+    torch.manual_seed(seed)
+    options = PAPER if preset == "paper" else Options(compactness=compactness)
+    encoder = region_encoder(replace(options, features=features))
+    # The paper trains with L_rec alone.
+    losses = Losses(association=0.0 if preset == "paper" else association)
+    loss_at = pretraining_loss(encoder, crops, PAPER_BUDGET if preset == "paper" else Exactly(tokens), losses)
+    settings: dict[str, object] = {
+        "images": [path.name for path in files],
+        "crops": [batch, size, tokens],
+        "model": [preset, features, compactness, association],
+    }
+    with _Bar(steps) as report:
+        curve = train(
+            encoder, loss_at, plan, checkpoint=output.with_suffix(".checkpoint"), resume=resume, settings=settings, report=report
+        )
+    about = {"images": str(len(files)), "steps": str(steps), "seed": str(seed), "last_loss": f"{_tail(curve):.6f}"}
+    save_weights(encoder, output, about)
+    typer.echo(f"loss {_head(curve):.5f} -> {_tail(curve):.5f} over {len(curve)} steps: {output}")
+
+
+def _head(curve: list[float]) -> float:
+    first = curve[:20]
+    return sum(first) / len(first)
+
+
+def _tail(curve: list[float]) -> float:
+    return _head(curve[::-1])
+
+
+class _Bar:
+    """A progress bar with the loss; a context whose value is called after every step."""
+
+    def __init__(self, steps: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("steps"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+        )
+        self.progress = Progress(*columns, TextColumn("loss {task.fields[loss]}"), console=Console(stderr=True))
+        self.task = self.progress.add_task("steps", total=steps, loss="–")
+
+    def __enter__(self) -> "_Bar":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.stop()
+
+    def __call__(self, step: int, loss: float) -> None:
+        self.progress.start()  # not before there is something to show: what fails first fails in one line
+        self.progress.update(self.task, completed=step + 1, loss=f"{loss:.5f}")

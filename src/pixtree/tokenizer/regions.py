@@ -1,0 +1,145 @@
+"""RegionEncoder: from images to regions with learned features and colours; what reconstruction trains and what ships."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from pixtree.kernels.segments import region_means
+from pixtree.kernels.threads import each
+from pixtree.tokenizer.aggregation import MODES, Similarity, region_features
+from pixtree.tokenizer.ancestry import Ancestry, ancestry_of, cut_tree
+from pixtree.tokenizer.decision import UNIT, Decision
+from pixtree.tokenizer.encoder import Encoder
+from pixtree.trees.build import hierarchy_of_features
+from pixtree.trees.cuts import Budget, Exactly
+from pixtree.trees.partition import Partition
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedRegions:
+    """The regions of a batch; P = H·W, N rows per image, zeros where an image has fewer regions."""
+
+    partition: Partition
+    pixels: Tensor  # x (B, C, P), float 0..1
+    features: Tensor  # f₀ (B, d, P)
+    pooled: Tensor  # f* (B, N, d)
+    means: Tensor  # x̄* (B, N, C)
+    colours: Tensor  # W f* (B, N, C)
+    fixed: Tensor | None  # what else decides the partition, (B, K, P); None without gradients
+
+    @property
+    def count(self) -> int:
+        """N, rows per image."""
+        return int(self.pooled.shape[1])
+
+    @property
+    def labels(self) -> Tensor:
+        """(B, P) int32."""
+        return self.partition.labels.flatten(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Cuts:
+    """The partition of a batch, its N, and for gradients: the fixed planes (B, K, P) that decided it, and its ancestry."""
+
+    partition: Partition
+    count: int
+    fixed: Tensor | None
+    ancestry: Ancestry | None
+
+
+def pixel_values(images: Tensor) -> Tensor:
+    """Images (B, C, H, W), uint8 or float 0..1, as float32 (float64 stays)."""
+    if images.ndim != 4:
+        raise ValueError(
+            f"expected a batch of images (B, C, H, W), got shape {tuple(images.shape)}; add a dimension by image[None]"
+        )
+    if images.dtype == torch.uint8:
+        return images.to(torch.float32) / 255.0
+    if not images.is_floating_point():
+        raise ValueError(f"expected images of uint8 or float in 0..1, got {images.dtype}; cast them")
+    return images if images.dtype == torch.float64 else images.to(torch.float32)
+
+
+class RegionEncoder(nn.Module):
+    """Encoder, what decides, κ and W; see their files. `tree` are options of `hierarchy_of_features`."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        decision: Decision,
+        similarity: Similarity,
+        aggregation: str = "straight",
+        tree: dict[str, object] | None = None,
+        backend: str = "auto",
+    ) -> None:
+        super().__init__()
+        if aggregation not in MODES:
+            raise ValueError(f"an aggregation is one of {', '.join(MODES)}, got {aggregation!r}; choose one of these")
+        self.encoder, self.decision, self.similarity = encoder, decision, similarity
+        self.aggregation, self.tree, self.backend = aggregation, dict(tree or {}), backend
+        lift = encoder.residual.weight
+        self.colour = nn.Linear(lift.shape[0], lift.shape[1])
+        with torch.no_grad():
+            # The encoder starts with orthonormal columns, whose transpose is their pseudo-inverse.
+            self.colour.weight.copy_(torch.linalg.pinv(lift.flatten(1)))
+            nn.init.zeros_(self.colour.bias)
+
+    def encode(self, pixels: Tensor) -> Tensor:
+        """Features (B, d, P) of pixels (B, C, H, W) in their precision."""
+        # One image after the other keeps a CPU's caches and pages warm: twice as fast as the batch at once.
+        parts = torch.split(pixels, 1) if pixels.device.type == "cpu" else (pixels,)
+        features = torch.cat([self.encoder(part) for part in parts])
+        return features.to(pixels.dtype).flatten(2)
+
+    @torch.no_grad()
+    def cut(self, images: Tensor, features: Tensor, budget: Budget, *, ancestry: bool) -> Cuts:
+        """The partition of images (B, C, H, W) with features (B, d, P), and how its regions came about if that is asked for."""
+        scale, learned = self.decision.scale(), features.to(torch.float32)
+        shape = (int(images.shape[2]), int(images.shape[3]))
+
+        def of_image(number: int) -> tuple[Tensor, Tensor, Ancestry | None]:
+            planes = self.decision.planes(images[number], learned[number].detach(), scale, self.backend)
+            tree = hierarchy_of_features(planes, shape, picks=ancestry, backend=self.backend, **self.tree)  # type: ignore[arg-type]
+            cut = cut_tree(tree, budget)
+            return cut.labels, planes[: self.decision.fixed_count(images)], ancestry_of(tree, cut) if ancestry else None
+
+        labels, fixed, traced = zip(*each(of_image, range(len(features))), strict=True)
+        partition = Partition(torch.stack(labels))
+        count = most_regions(partition, budget)
+        if not ancestry:
+            return Cuts(partition, count, None, None)
+        return Cuts(partition, count, torch.stack(fixed) / UNIT, Ancestry.stack([one for one in traced if one is not None], count))
+
+    def forward(self, images: Tensor, budget: Budget, partition: Partition | None = None) -> EncodedRegions:
+        """Regions of images (B, C, H, W), uint8 or float 0..1, by the tree's cut or as a given partition has them."""
+        pixels = pixel_values(images)
+        features = self.encode(pixels)
+        with torch.autocast(pixels.device.type, enabled=False):
+            if partition is None:
+                traced = torch.is_grad_enabled() or self.aggregation not in ("mean", "straight") or _tears(budget)
+                cuts = self.cut(images, features, budget, ancestry=traced)
+            else:
+                cuts = Cuts(partition, int(partition.counts.max()), None, None)
+            return self.pooled(pixels.flatten(2), features, cuts)
+
+    def pooled(self, pixels: Tensor, features: Tensor, cuts: Cuts) -> EncodedRegions:
+        """Features, means and colours of regions, from planes (B, C, P) and (B, d, P)."""
+        labels, weight = cuts.partition.labels.flatten(1), self.decision.weight
+        rows = region_features(features, cuts.fixed, labels, cuts.count, cuts.ancestry, self.similarity, weight, self.aggregation)
+        colours = nn.functional.linear(rows, self.colour.weight.to(rows.dtype), self.colour.bias.to(rows.dtype))
+        means = region_means(pixels, labels, cuts.count)
+        return EncodedRegions(cuts.partition, pixels, features, rows, means, colours, cuts.fixed)
+
+
+def _tears(budget: Budget) -> bool:
+    return getattr(budget, "rule", "optimal") == "pixel"
+
+
+def most_regions(partition: Partition, budget: Budget) -> int:
+    """N, the rows that a batch needs; known without asking the device where the budget is an exact count."""
+    pixels = int(partition.labels.shape[1] * partition.labels.shape[2])
+    if isinstance(budget, Exactly) and partition.labels.device.type != "cpu":
+        return min(budget.count, pixels)
+    return int(partition.counts.max())

@@ -1,0 +1,115 @@
+"""Weights of region encoders: saved as safetensors, shipped with the package, or converted from the authors' release."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from pixtree.files import replacing
+from pixtree.tokenizer.regions import RegionEncoder
+from pixtree.tokenizer.tokenizer import Options, region_encoder
+
+SHIPPED = "pretrained.safetensors"
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+RELEASE_OPTIONS = Options(
+    decision="features",
+    similarity="gaussian",
+    aggregation="mean",
+    kernel="gaussian",
+    compactness=0.0,
+    activation=True,
+    corners=True,
+)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Tensors of a region encoder by name, and a few words about them."""
+
+    tensors: Mapping[str, Tensor]
+    about: Mapping[str, str]
+
+    def into(self, regions: RegionEncoder) -> None:
+        """Copy the tensors into an encoder of the same make."""
+        own = regions.state_dict()
+        wrong = [
+            f"{name} {tuple(own[name].shape) if name in own else 'missing'} against {tuple(tensor.shape)}"
+            for name, tensor in self.tensors.items()
+            if name not in own or own[name].shape != tensor.shape
+        ]
+        missing = [name for name in own if name not in self.tensors]
+        if wrong or missing:
+            raise ValueError(
+                f"weights must fit the encoder, got {', '.join([*wrong, *(f'no {name}' for name in missing)])}; "
+                "keep the options that these weights were trained with"
+            )
+        regions.load_state_dict(dict(self.tensors))
+
+
+def save_weights(regions: RegionEncoder, path: str | Path, about: Mapping[str, str] | None = None) -> None:
+    """Write an encoder's tensors as safetensors, whole or not at all."""
+    from safetensors.torch import save_file
+
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in regions.state_dict().items()}
+    with replacing(path) as temporary:
+        save_file(tensors, temporary, dict(about or {}))
+
+
+def load_weights(path: str | Path) -> Weights:
+    """Read what `save_weights` wrote."""
+    from safetensors import SafetensorError, safe_open
+
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"expected weights as .safetensors, found no file {str(path)!r}; check the path")
+    try:
+        with safe_open(path, framework="pt") as file:
+            return Weights({name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {})  # noqa: SIM118
+    except SafetensorError as error:
+        raise ValueError(f"expected weights as .safetensors, got {str(path)!r} ({error}); save them again") from None
+
+
+def shipped_weights() -> Weights:
+    """The weights inside the package."""
+    return load_weights(Path(str(files("pixtree.tokenizer") / SHIPPED)))
+
+
+def from_release(state: Mapping[str, Tensor], backend: str = "auto") -> RegionEncoder:
+    """The authors' released encoder (`r2v.pth`, an ordered dict of tensors) in our engine.
+
+    Batch norms and ImageNet's mean and deviation, which it expects its images normalised by, are folded into the convolutions and
+    W, so that it takes values in 0..1 and gives colours in 0..1. What has no place here is left out: `varproj` (a region may pick
+    itself there) and the gradient operator, which has no trained part.
+    """
+    needed = [f"conv.{name}.{part}" for name in ("ds.0", "ds.1", "cv.0", "cv.1", "cv.3", "cv.4") for part in ("weight", "bias")]
+    missing = [name for name in [*needed, "linear.weight", "linear.bias"] if name not in state]
+    if missing:
+        raise ValueError(f"expected the tensors of a released tokenizer, got none called {', '.join(missing)}; load r2v.pth")
+    lift, first = state["conv.ds.0.weight"], state["conv.cv.0.weight"]
+    features, channels = lift.shape[:2]
+    options = replace(RELEASE_OPTIONS, channels=channels, features=features, hidden=first.shape[0], kernel_size=first.shape[2])
+    regions = region_encoder(options, backend)
+    mean, std = torch.tensor(IMAGENET_MEAN), torch.tensor(IMAGENET_STD)
+    tensors = {
+        "colour.weight": state["linear.weight"] * std[:, None],
+        "colour.bias": state["linear.bias"] * std + mean,
+        "similarity.log_sigma": torch.tensor(0.5).log() / 2,  # the release's κ is exp(−‖Δ‖²), so σ² = ½
+    }
+    for ours, convolution, norm in (("residual", "ds.0", "ds.1"), ("first", "cv.0", "cv.1"), ("second", "cv.3", "cv.4")):
+        weight, bias = folded(state, f"conv.{convolution}", f"conv.{norm}")
+        if ours != "second":
+            weight = weight / std[:, None, None]
+            bias = bias - (weight * mean[:, None, None]).sum((1, 2, 3))
+        tensors[f"encoder.{ours}.weight"], tensors[f"encoder.{ours}.bias"] = weight, bias
+    Weights(tensors, {}).into(regions)
+    return regions
+
+
+def folded(state: Mapping[str, Tensor], convolution: str, norm: str, epsilon: float = 1e-5) -> tuple[Tensor, Tensor]:
+    """Weight and bias of a convolution followed by a batch norm in evaluation, as one convolution."""
+    scale = state[f"{norm}.weight"] / torch.sqrt(state[f"{norm}.running_var"] + epsilon)
+    weight = state[f"{convolution}.weight"] * scale[:, None, None, None]
+    bias = (state[f"{convolution}.bias"] - state[f"{norm}.running_mean"]) * scale + state[f"{norm}.bias"]
+    return weight, bias

@@ -1,0 +1,78 @@
+"""Reconstruction pretraining of the tokenizer: L_rec, and a loss that sees the regions. [`eq:recloss`]"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pixtree.kernels.segments import paint, region_means
+from pixtree.tokenizer.injection import reconstruction_loss
+from pixtree.tokenizer.regions import EncodedRegions, RegionEncoder
+from pixtree.training.data import RandomCrops
+from pixtree.trees.cuts import Budget
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Weights of the two losses."""
+
+    reconstruction: float = 1.0
+    association: float = 1.0
+
+
+def neighbour_labels(labels: Tensor) -> Tensor:
+    """Labels of each pixel and its right, left, lower and upper neighbour, (5, B, H, W); at the border the pixel's own."""
+    moved = [labels]
+    for axis in (2, 1):
+        size = labels.shape[axis]
+        first, last = labels.narrow(axis, 0, 1), labels.narrow(axis, size - 1, 1)
+        moved.append(torch.cat((labels.narrow(axis, 1, size - 1), last), axis))
+        moved.append(torch.cat((first, labels.narrow(axis, 0, size - 1)), axis))
+    return torch.stack(moved)
+
+
+def association_loss(regions: EncodedRegions, encoder: RegionEncoder) -> Tensor:
+    """Mean ‖x − Σ_r q_r x̄_r‖² over pixels, q = softmax(−D/2σ²) over the regions that each pixel and its 4-neighbours are in.
+
+    D is the distance that decides the partition, between a pixel and the mean of a region. L_rec with plain means has no gradient
+    for the partition once W f* = x̄*; this one falls when the distance pulls border pixels to the region that paints them best.
+    """
+    labels, shape = regions.labels, regions.partition.labels.shape
+    if regions.fixed is None:
+        raise ValueError("the association loss needs regions that were encoded with gradients, got some without; leave out no_grad")
+    fixed = regions.fixed
+    fixed_means = region_means(fixed, labels, regions.count)
+    feature_means = region_means(regions.features, labels, regions.count)
+    candidates = neighbour_labels(regions.partition.labels).flatten(2)
+    scores, colours = [], []
+    for number, candidate in enumerate(candidates):
+        # A region counts once, however many neighbours are in it.
+        repeated = (candidates[:number] == candidate).any(0)
+        distance = (fixed - paint(fixed_means, candidate)).square().sum(1)
+        distance = distance + encoder.decision.weight * (regions.features - paint(feature_means, candidate)).square().sum(1)
+        scores.append((-encoder.similarity.precision * distance).masked_fill(repeated, -torch.inf))
+        colours.append(paint(regions.means, candidate))
+    share = torch.softmax(torch.stack(scores), dim=0)
+    painted = (share[:, :, None] * torch.stack(colours)).sum(0)
+    return (regions.pixels - painted).square().sum(1).sum() / (shape[0] * shape[1] * shape[2])
+
+
+def pretraining_loss(encoder: RegionEncoder, crops: RandomCrops, budget: Budget, losses: Losses) -> Callable[[int], Tensor]:
+    """The loss of a step, for `train`."""
+
+    def loss_at(step: int) -> Tensor:
+        regions = encoder(crops[step], budget)
+        loss = losses.reconstruction * reconstruction_loss(regions.pixels, regions.colours, regions.labels)
+        if losses.association > 0 and encoder.similarity.kernel == "gaussian":
+            loss = loss + losses.association * association_loss(regions, encoder)
+        return loss
+
+    return loss_at
+
+
+@torch.no_grad()
+def reconstruction_error(encoder: RegionEncoder, image: Tensor, budget: Budget) -> float:
+    """Mean squared error over pixels and channels of an image (3, H, W) painted with W f*."""
+    regions = encoder(image[None], budget)
+    return float(reconstruction_loss(regions.pixels, regions.colours, regions.labels)) / image.shape[0]

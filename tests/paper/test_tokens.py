@@ -1,0 +1,123 @@
+"""The paper's token embeddings, one test per equation; each names its label."""
+
+import math
+
+import pytest
+import torch
+from pictures import photo
+
+from pixtree.tokenizer.aggregation import Similarity, aggregate
+from pixtree.tokenizer.ancestry import ancestry_of, cut_tree
+from pixtree.tokenizer.encoder import Encoder
+from pixtree.tokenizer.injection import inject_means, reconstruction_loss
+from pixtree.tokenizer.positions import joint_histogram
+from pixtree.tokenizer.sampling import extract, frames
+from pixtree.trees.build import hierarchy_of_image
+from pixtree.trees.cuts import Level
+
+
+def test_sec_sp_cnn_the_encoder_is_a_residual_and_a_downsampling_branch():
+    """Section *Subobject Feature Projection*: f = 1×1 convolution + bilinear upsampling of two strided convolutions."""
+    encoder, images = Encoder(), torch.rand(1, 3, 16, 24)
+    torch.nn.init.normal_(encoder.second.weight)
+    inner = encoder.second(torch.nn.functional.silu(encoder.first(images)))
+    assert inner.shape[-2:] == (4, 6)
+    up = torch.nn.functional.interpolate(inner, scale_factor=4, mode="bilinear")
+    assert torch.allclose(encoder(images), encoder.residual(images) + up, atol=1e-6)
+
+
+def test_eq_weighted_aggr_weights_each_member_by_the_kernel_of_its_own_pick():
+    """`eq:weighted_aggr`: f_{t+1} = Σ_u |S_t|/|S_{t+1}| κ(u, u_max) f_t(u), here spelled out over two levels."""
+    tree = hierarchy_of_image(photo(height=10, width=12), similarity="gaussian", picks=True)
+    features = torch.randn(1, 4, tree.leaves, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    cut = cut_tree(tree, Level(2))
+    ancestry = ancestry_of(tree, cut)
+    value = {leaf: features[0, :, leaf] for leaf in range(tree.leaves)}
+    for level in (0, 1):
+        sums = {}
+        for u in torch.nonzero((ancestry.group[0] >= 0) & (ancestry.level[0] == level)).flatten().tolist():
+            parent, pick = int(ancestry.group[0, u]), int(ancestry.partner[0, u])
+            kernel = torch.exp(-(value[u] - value[pick]).square().sum() / 2)
+            share = int(tree.size[u]) / int(tree.size[parent])
+            sums[parent] = sums.get(parent, 0) + share * kernel * value[u]
+        value.update(sums)
+    expected = torch.stack([value[int(node)] for node in ancestry.region[0]])
+    found = aggregate(features, features[:, :0], ancestry, Similarity().double(), 1.0, "raw")
+    assert torch.allclose(found[0], expected, atol=1e-12)
+
+
+def test_eq_mean_injection_replaces_the_mean_of_each_region():
+    """`eq:mean_injection`: x̂ = x + W f* − x̄*; with W f* = x̄* the image is left as it is."""
+    labels = torch.tensor([[0, 0, 1, 1, 1]], dtype=torch.int32)
+    pixels = torch.tensor([[[1.0, 3.0, 4.0, 5.0, 6.0]]])
+    means = torch.tensor([[[2.0], [5.0]]])
+    assert torch.equal(inject_means(pixels, means, means, labels), pixels)
+    injected = inject_means(pixels, torch.tensor([[[10.0], [0.0]]]), means, labels)
+    assert injected.tolist() == [[[9.0, 11.0, -1.0, 0.0, 1.0]]]
+
+
+def test_eq_mean_injection_passes_gradients_to_w_and_features():
+    """`eq:mean_injection`: "enabling full gradient flow from tokenization to the ViT backbone"."""
+    labels = torch.tensor([[0, 0, 1, 1, 1]], dtype=torch.int32)
+    pixels = torch.rand(1, 2, 5, dtype=torch.float64)
+    means = torch.rand(1, 2, 2, dtype=torch.float64)
+    features = torch.rand(1, 2, 3, dtype=torch.float64, requires_grad=True)
+    matrix = torch.rand(2, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda f, w: inject_means(pixels, f @ w.T, means, labels), (features, matrix))
+
+
+def test_eq_recloss_is_the_mean_squared_distance_over_pixels():
+    """`eq:recloss`: 1/|V| Σ_v ‖x(v) − W f*(v)‖²."""
+    labels = torch.tensor([[0, 1]], dtype=torch.int32)
+    pixels = torch.tensor([[[1.0, 2.0], [0.0, 0.0]]])
+    colours = torch.tensor([[[0.0, 2.0], [2.0, 3.0]]])
+    assert float(reconstruction_loss(pixels, colours, labels)) == pytest.approx(((1 + 4) + (0 + 9)) / 2)
+
+
+def test_background_masking_blends_foreground_background_and_beta():
+    """Section *Background Masking*: F(S) = (M⁺ + λM⁻) ⊙ x̂(S) + (1 − λ) M⁻ ⊙ β."""
+    image, mix = torch.rand(1, 3, 8, 8), torch.tensor(0.3)
+    labels = (torch.rand(1, 8, 8) > 0.5).to(torch.int32)
+    frame, beta = torch.tensor([[[0.0, 0.0, 8.0, 8.0]] * 2]), torch.rand(3, 8, 8)
+    for region in (0, 1):
+        inside = (labels[0] == region).to(torch.float32)
+        expected = (inside + mix * (1 - inside)) * image[0] + (1 - mix) * (1 - inside) * beta
+        assert torch.allclose(extract(image, labels, frame, mix, beta)[0, region], expected, atol=1e-6)
+
+
+def test_alg_features_samples_the_bounding_box_bilinearly():
+    """`alg:features`: s = BilinearSample(x̂, bbox, i, j), m = DownsampleMask(S), m s + (1 − m)(λ s + (1 − λ) β)."""
+    image = torch.rand(1, 1, 12, 10)
+    labels = torch.ones(1, 12, 10, dtype=torch.int32)
+    labels[0, 2:10, 1:7] = 0
+    frame = frames(torch.tensor([[[2, 1, 10, 7]]], dtype=torch.int32), (12, 10), 1, None)
+    tokens = extract(image, labels, frame, torch.tensor(0.25), torch.zeros(1, 3, 3))
+    box = image[:, :, 2:10, 1:7]
+    assert torch.allclose(tokens[0, 0], torch.nn.functional.interpolate(box, (3, 3), mode="bilinear")[0], atol=1e-6)
+
+
+def test_alg_features_positions_are_a_joint_histogram_in_the_unit_interval():
+    """`alg:features`: P ∈ [0, 1]^{N×p×p}, the kernelised joint histogram of the positions of each region."""
+    labels = hierarchy_of_image(photo(height=32, width=40)).cut(tokens=9).labels
+    histogram = joint_histogram(labels, 9, 8)
+    assert float(histogram.min()) >= 0
+    assert float(histogram.max()) <= 1
+    region = labels[0] == 4
+    rows, columns = torch.nonzero(region, as_tuple=True)
+    cell = int((rows[0] * 8 // 32) * 8 + columns[0] * 8 // 40)
+    expected = sum(int(r * 8 // 32) * 8 + int(c * 8 // 40) == cell for r, c in zip(rows.tolist(), columns.tolist(), strict=True))
+    assert float(histogram[0, 4, cell]) == pytest.approx(expected / len(rows))
+
+
+def test_kernels_have_the_values_that_the_paper_names():
+    """`tab:hyperparam_ablations`: Gaussian, cosine and Tanimoto kernels."""
+    from pixtree.tokenizer.aggregation import Rows
+
+    a, b = torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, -0.5]])
+    none, one = torch.zeros(1, 0), torch.ones(1)
+    rows = Rows(a, none, one), Rows(b, none, one)
+    values = {kernel: float(Similarity(kernel)(*rows, 1.0).exp().detach()) for kernel in ("gaussian", "cosine", "tanimoto")}
+    product, squares_a, squares_b = 2.0, 5.0, 9.25
+    assert values["gaussian"] == pytest.approx(math.exp(-(4 + 6.25) / 2))
+    assert values["cosine"] == pytest.approx(0.5 + 0.5 * product / math.sqrt(squares_a * squares_b))
+    assert values["tanimoto"] == pytest.approx(product / (squares_a + squares_b - product))

@@ -1,0 +1,88 @@
+"""Extraction: patches come back unchanged, the fused kernel is the definition, gradients agree."""
+
+import pytest
+import torch
+from torch.library import opcheck
+
+from pixtree.kernels.segments import region_boxes
+from pixtree.tokenizer.boxes import sample_boxes
+from pixtree.tokenizer.sampling import Sampler, extract, frames, taps
+
+PATCHES = (torch.arange(48)[:, None] // 16 * 2 + torch.arange(32) // 16).to(torch.int32)[None]
+
+
+def example(samples: int = 3, dtype: torch.dtype = torch.float64):
+    generator = torch.Generator().manual_seed(1)
+    image = torch.rand(2, 3, 7, 9, generator=generator, dtype=dtype)
+    labels = torch.stack((torch.arange(63).view(7, 9) // 16, torch.arange(63).view(7, 9) % 9 // 3)).to(torch.int32)
+    frame = frames(region_boxes(labels, 4), (7, 9), 2, None)
+    frame[1, 3] = 0
+    background = torch.rand(3, samples, samples, generator=generator, dtype=dtype)
+    return image, labels, frame, torch.tensor(0.3, dtype=dtype), background
+
+
+def test_square_patches_return_their_pixels_unchanged():
+    image = torch.rand(1, 3, 48, 32)
+    tokens = Sampler()(image, PATCHES, 6)
+    expected = image.unfold(2, 16, 16).unfold(3, 16, 16).permute(0, 2, 3, 1, 4, 5).flatten(1, 2)
+    assert torch.equal(tokens, expected)
+
+
+def test_the_fused_kernel_equals_the_definition_and_its_gradients():
+    arguments = example()
+    leaves = [arguments[i].clone().requires_grad_() for i in (0, 3, 4)]
+    others = [arguments[i].clone().requires_grad_() for i in (0, 3, 4)]
+    fused = sample_boxes(leaves[0], *arguments[1:3], *leaves[1:])[0]
+    plain = extract(others[0], *arguments[1:3], *others[1:])
+    assert torch.allclose(fused, plain, atol=1e-12)
+    weights = torch.randn_like(plain)
+    for a, b in zip(
+        torch.autograd.grad((fused * weights).sum(), leaves), torch.autograd.grad((plain * weights).sum(), others), strict=True
+    ):
+        assert torch.allclose(a, b, atol=1e-10)
+
+
+@pytest.mark.parametrize("function", [lambda *a: sample_boxes(*a)[0], extract], ids=["fused", "torch"])
+def test_gradients_agree_with_finite_differences(function):
+    image, labels, frame, mix, background = example()
+    inputs = (image.requires_grad_(), mix.requires_grad_(), background.requires_grad_())
+    assert torch.autograd.gradcheck(lambda x, m, b: function(x, labels, frame, m, b), inputs)
+
+
+def test_the_operator_is_well_behaved():
+    image, labels, frame, mix, background = example(dtype=torch.float32)
+    opcheck(sample_boxes, (image.requires_grad_(), labels, frame, mix.requires_grad_(), background.requires_grad_()))
+
+
+def test_rows_without_a_region_are_zero():
+    assert bool((sample_boxes(*example())[0][1, 3] == 0).all())
+
+
+def test_boxes_grow_about_their_centre_and_stay_inside():
+    boxes = torch.tensor([[[10, 10, 12, 12], [0, 0, 1, 1], [0, 0, 40, 4], [38, 2, 40, 30]]], dtype=torch.int32)
+    assert frames(boxes, (40, 32), 8, None)[0].tolist() == [[7, 7, 8, 8], [0, 0, 8, 8], [0, 0, 40, 8], [32, 2, 8, 28]]
+    assert frames(boxes, (40, 32), 8, 16)[0, 2].tolist() == [12, 0, 16, 8]
+    assert frames(boxes, (4, 32), 8, None)[0, 0, 2] == 4
+
+
+def test_samples_lie_at_the_centres_of_equal_cells():
+    found = taps(torch.tensor([[2.0]]), torch.tensor([[4.0]]), 2, 100)
+    assert (found.low + found.fraction).flatten().tolist() == [2.5, 4.5]
+
+
+def test_wrong_boxes_and_mixes_are_refused():
+    with pytest.raises(ValueError, match="smallest"):
+        Sampler(smallest=16, largest=8)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        Sampler(mix=1.0)
+
+
+def test_lambda_one_shows_the_background_and_beta_fills_what_it_hides():
+    image, labels = torch.rand(1, 1, 4, 4), torch.tensor([[[0, 0, 1, 1]] * 4], dtype=torch.int32)
+    frame = torch.tensor([[[0.0, 0.0, 4.0, 4.0], [0.0, 0.0, 4.0, 4.0]]])
+    beta = torch.full((1, 4, 4), 7.0)
+    shown = extract(image, labels, frame, torch.tensor(1.0), beta)
+    assert torch.allclose(shown[0, 0], image[0])
+    hidden = extract(image, labels, frame, torch.tensor(0.0), beta)
+    assert torch.allclose(hidden[0, 0, 0, :, :2], image[0, 0, :, :2])
+    assert bool((hidden[0, 0, 0, :, 2:] == 7).all())

@@ -1,0 +1,179 @@
+"""Reconstruction pretraining: exact resumption, seeds, losses that teach, the command."""
+
+import pytest
+import torch
+from pictures import photo
+from PIL import Image
+from typer.testing import CliRunner
+
+from pixtree.cli.main import app
+from pixtree.tokenizer.tokenizer import Options, region_encoder
+from pixtree.tokenizer.weights import load_weights
+from pixtree.training.data import RandomCrops, image_files
+from pixtree.training.loop import Plan, train
+from pixtree.training.reconstruction import Losses, association_loss, neighbour_labels, pretraining_loss, reconstruction_error
+from pixtree.trees.cuts import Exactly
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("astronaut", "coffee"):
+        Image.fromarray(photo(name, 60, 70).permute(1, 2, 0).numpy()).save(tmp_path / f"{name}.png")
+    return tmp_path
+
+
+def encoder():
+    torch.manual_seed(0)
+    return region_encoder(Options(features=4, hidden=6, compactness=0.0))
+
+
+def test_the_batch_of_a_step_depends_on_seed_and_step_alone(folder):
+    files = image_files(folder)
+    crops = RandomCrops(files, 3, 32, seed=5)
+    assert crops[7].shape == (3, 3, 32, 32)
+    assert torch.equal(crops[7], RandomCrops(files, 3, 32, seed=5)[7])
+    assert not torch.equal(crops[7], crops[8])
+    assert not torch.equal(crops[7], RandomCrops(files, 3, 32, seed=6)[7])
+
+
+def test_small_images_are_enlarged_and_grey_ones_get_colours(tmp_path):
+    Image.fromarray(photo(height=20, width=9).permute(1, 2, 0).numpy()).convert("L").save(tmp_path / "grey.png")
+    batch = RandomCrops(image_files(tmp_path), 1, 24)[0]
+    assert batch.shape == (1, 3, 24, 24)
+    assert torch.equal(batch[0, 0], batch[0, 2])
+
+
+def test_a_run_that_stopped_goes_on_as_if_it_had_not(folder, tmp_path):
+    crops = RandomCrops(image_files(folder), 2, 24)
+    plan = Plan(steps=6, every=3, warmup=2)
+
+    def stop(step, loss):
+        if step == 3:
+            raise KeyboardInterrupt
+
+    whole, part = encoder(), encoder()
+    curve = train(whole, pretraining_loss(whole, crops, Exactly(8), Losses()), plan)
+    with pytest.raises(KeyboardInterrupt):
+        train(part, pretraining_loss(part, crops, Exactly(8), Losses()), plan, checkpoint=tmp_path / "c.pt", report=stop)
+    resumed = encoder()
+    loss_at = pretraining_loss(resumed, crops, Exactly(8), Losses())
+    assert train(resumed, loss_at, plan, checkpoint=tmp_path / "c.pt", resume=True) == curve
+    for a, b in zip(whole.parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_going_on_needs_the_checkpoint_and_its_settings(tmp_path):
+    module = torch.nn.Linear(1, 1)
+
+    def loss_at(step):
+        return module.weight.square().sum()
+
+    with pytest.raises(FileNotFoundError, match="start without resuming"):
+        train(module, loss_at, Plan(steps=1), checkpoint=tmp_path / "none.pt", resume=True)
+    train(module, loss_at, Plan(steps=1), checkpoint=tmp_path / "c.pt")
+    with pytest.raises(ValueError, match="others for plan"):
+        train(module, loss_at, Plan(steps=2), checkpoint=tmp_path / "c.pt", resume=True)
+
+
+def test_a_loss_that_is_not_finite_stops_the_run():
+    module = torch.nn.Linear(1, 1)
+    with pytest.raises(ValueError, match="stay finite"):
+        train(module, lambda step: module.weight.sum() * torch.nan, Plan(steps=1))
+
+
+def test_the_rate_rises_and_falls():
+    plan = Plan(steps=100, rate=1.0, warmup=10)
+    rates = [plan.rate_at(step) for step in range(100)]
+    assert rates[0] == pytest.approx(0.1)
+    assert max(rates) > 0.9
+    assert rates[-1] < 0.001
+
+
+def test_neighbour_labels_repeat_the_border():
+    labels = torch.tensor([[[0, 1], [2, 3]]])
+    assert neighbour_labels(labels).tolist() == [
+        [[[0, 1], [2, 3]]],
+        [[[1, 1], [3, 3]]],
+        [[[0, 0], [2, 2]]],
+        [[[2, 3], [2, 3]]],
+        [[[0, 1], [0, 1]]],
+    ]
+
+
+def test_the_association_loss_teaches_what_decides_the_partition():
+    module = encoder()
+    regions = module(photo(height=40, width=40)[None], Exactly(20))
+    loss = association_loss(regions, module)
+    loss.backward()
+    assert float(module.decision.value.grad) != 0
+    assert float(module.similarity.log_sigma.grad) != 0
+    assert bool((module.encoder.second.weight.grad != 0).any())
+    # With hard assignments to the own region the painting is that of the means.
+    with torch.no_grad():
+        module.similarity.log_sigma.fill_(-20.0)
+        hard = association_loss(regions, module)
+        means = (
+            (regions.pixels - torch.nn.functional.embedding(regions.labels[0].long(), regions.means[0]).T[None])
+            .square()
+            .sum(1)
+            .mean()
+        )
+    assert float(hard) == pytest.approx(float(means), rel=0.2)
+
+
+def test_the_command_trains_saves_and_goes_on(folder, tmp_path):
+    weights = tmp_path / "w.safetensors"
+    arguments = [
+        "train",
+        "tokenizer",
+        str(folder),
+        "-o",
+        str(weights),
+        "--steps",
+        "3",
+        "--batch",
+        "1",
+        "--size",
+        "24",
+        "--tokens",
+        "6",
+    ]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert "over 3 steps" in result.output
+    assert load_weights(weights).about["steps"] == "3"
+    assert weights.with_suffix(".checkpoint").is_file()
+    assert CliRunner().invoke(app, [*arguments, "--resume"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (["-o", "w.pt"], ".safetensors"),
+        (["--preset", "none"], "default, paper"),
+        (["--steps", "0"], "above 0"),
+        (["--resume"], "checkpoint"),
+    ],
+)
+def test_what_does_not_fit_is_said_in_one_line(folder, tmp_path, changes, words):
+    arguments = ["train", "tokenizer", str(folder), "-o", str(tmp_path / "w.safetensors"), "--steps", "2", *changes]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    assert words in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_folder_without_images_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="found none"):
+        image_files(tmp_path)
+
+
+def test_the_start_reconstructs_a_photo_as_well_as_its_region_means():
+    image = photo(height=40, width=50)
+    module = encoder()
+    with torch.no_grad():
+        regions = module(image[None], Exactly(30))
+    flat = regions.means[0][regions.labels[0].long()].T
+    assert reconstruction_error(module, image, Exactly(30)) == pytest.approx(
+        float((regions.pixels[0] - flat).square().mean()), rel=1e-4
+    )

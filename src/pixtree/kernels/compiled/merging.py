@@ -40,7 +40,7 @@ LARGEST_IMAGE = 2**30  # nodes are int32
 _GAUSSIAN, _WARD, _LIKELIHOOD = int(Cost.GAUSSIAN), int(Cost.WARD), int(Cost.LIKELIHOOD)
 
 
-# A region is one row of float32: means (C), size, squared deviations (C), energy.
+# A region is one row of float32: means (C), size and, where variances count, squared deviations (C), energy.
 @kernel
 def merge(three, single, source, groups, start, ordered, node, key, pick, target, new_node, tree, next_node, leaves, rule):
     """Join the members of every component one after another: rows of the new regions, and a tree node per join.
@@ -59,12 +59,14 @@ def merge(three, single, source, groups, start, ordered, node, key, pick, target
         if leaf:
             for c in range(channels):
                 target[group, c] = source[c, first]
-                target[group, channels + 1 + c] = _ZERO
+                if rule.variances:
+                    target[group, channels + 1 + c] = _ZERO
             size = _ONE
         else:
             for c in range(channels):
                 target[group, c] = source[first, c]
-                target[group, channels + 1 + c] = source[first, channels + 1 + c]
+                if rule.variances:
+                    target[group, channels + 1 + c] = source[first, channels + 1 + c]
             size = source[first, channels]
         for i in range(begin + 1, end):
             member = _u8(ordered[i])
@@ -167,7 +169,7 @@ def grow(three, features, number, shape, on_grid, rule, slab, tree, level):
     channels = len(three) if len(three) > 0 else rule.channels
     leaves = features.shape[1]
     height, width = shape
-    wide = 2 * channels + 2
+    wide = 2 * channels + 2 if rule.variances else channels + 1
     half, edges, quarter, new_edges = capacities(leaves, on_grid)
     used = 0
     key_words, used = carve(slab, used, 2 * leaves)
@@ -213,7 +215,8 @@ def grow(three, features, number, shape, on_grid, rule, slab, tree, level):
             node[i] = i
             for c in range(channels):
                 rows[i, c] = features[c, i]
-                rows[i, channels + 1 + c] = _ZERO
+                if rule.variances:
+                    rows[i, channels + 1 + c] = _ZERO
             rows[i, channels] = _ONE
         adjacency_of_mask(number, row, neighbour, length)
     while row[count] > row[0]:

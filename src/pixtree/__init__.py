@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pixtree.tasks.segment import hierarchy, segment
+    from pixtree.tasks.vectorize import vectorize
     from pixtree.tokenizer.tokenizer import Tokenizer
     from pixtree.trees.criteria import Criterion
     from pixtree.trees.cuts import AtMost, Exactly, Level
@@ -19,6 +20,7 @@ __version__ = version("pixtree")
 _HOMES = {
     "hierarchy": "pixtree.tasks.segment",
     "segment": "pixtree.tasks.segment",
+    "vectorize": "pixtree.tasks.vectorize",
     "Tokenizer": "pixtree.tokenizer.tokenizer",
     "Criterion": "pixtree.trees.criteria",
     "AtMost": "pixtree.trees.cuts",
@@ -50,6 +52,7 @@ __all__ = [
     "Ward",
     "hierarchy",
     "segment",
+    "vectorize",
 ]
 
 

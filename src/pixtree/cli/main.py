@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from pixtree.cli import doctor, evaluate, hierarchy, segment, train
+from pixtree.cli import doctor, evaluate, hierarchy, segment, train, vectorize
 
-GROUPS = (segment, hierarchy, train, evaluate, doctor)
+GROUPS = (segment, hierarchy, vectorize, train, evaluate, doctor)
 
 app = typer.Typer(
     name="pixtree",

@@ -104,7 +104,31 @@ _SUPERPIXEL_COLUMNS = (
     ("seconds", "CPU s per image", ".3f"),
 )
 
-RENDERERS: dict[str, Callable[[Record], str]] = {"superpixels": render_superpixels, "table": render_table}
+_VECTOR_COLUMNS = (
+    ("method", "Drawing", ""),
+    ("paths", "Paths", ".0f"),
+    ("bytes", "Bytes", ",.0f"),
+    ("psnr", "Mean PSNR dB ↑", ".2f"),
+    ("psnr_of_mean", "PSNR of mean MSE ↑", ".2f"),
+    ("mse", "MSE ↓", ".5f"),
+    ("ssim", "SSIM ↑", ".4f"),
+    ("psnr_0.73", "PSNR at 0.73×", ".2f"),
+    ("psnr_1.37", "PSNR at 1.37×", ".2f"),
+    ("gap_largest", "Black against white, largest", ".0f"),
+    ("gap_mean_square", "mean square", ".4f"),
+)
+
+
+def render_vectors(record: Record) -> str:
+    """Means over the images of a record of drawings; each image is in the record."""
+    return table(_VECTOR_COLUMNS, record["rows"])
+
+
+RENDERERS: dict[str, Callable[[Record], str]] = {
+    "superpixels": render_superpixels,
+    "table": render_table,
+    "vectors": render_vectors,
+}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,0 +1,86 @@
+"""`pixtree evaluate vectors`: drawings of a folder of images, measured beside vtracer's."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pixtree.cli.errors import UsageError, reported
+
+if TYPE_CHECKING:
+    from pixtree.evaluation.vectors import Method
+
+COLUMNS = {
+    "paths": ("paths", ".0f"),
+    "bytes": ("bytes", ".0f"),
+    "mse": ("MSE", ".5f"),
+    "psnr": ("PSNR", ".2f"),
+    "psnr_of_mean": ("of mean", ".2f"),
+    "ssim": ("SSIM", ".4f"),
+    "psnr_0.73": ("0.73×", ".2f"),
+    "psnr_1.37": ("1.37×", ".2f"),
+    "gap_mean_square": ("gaps²", ".3f"),
+    "seconds": ("s", ".2f"),
+}
+
+
+@reported()
+def vectors(
+    folder: Annotated[Path, typer.Argument(help="Folder of images.", show_default=False)],
+    paths: Annotated[str, typer.Option(help="Budgets of paths, with commas between; empty for none.")] = "500,1000,2000,5000",
+    bytes: Annotated[str, typer.Option("--bytes", help="Budgets of bytes, with commas between.")] = "",
+    fill: Annotated[str, typer.Option(help="flat or linear.")] = "flat",
+    style: Annotated[str, typer.Option(help="polyline, smooth, polygon or paper.")] = "polyline",
+    fast: Annotated[bool, typer.Option("--fast", help="Leave out registration.")] = False,
+    rivals: Annotated[bool, typer.Option(help="Measure vtracer at seven settings as well.")] = True,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The record, as .json.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="PSNR against bytes, as .png.")] = None,
+) -> None:
+    """Measure drawings of the images of a folder: error, similarity, paths, bytes, seconds."""
+    from pixtree.cli.evaluate import _check_outputs
+    from pixtree.cli.vectorize import _inside
+
+    images = _inside(folder)
+    _check_outputs(output, None, plot)
+    methods = _methods(_numbers("--paths", paths), _numbers("--bytes", bytes), rivals, fill=fill, style=style, fast=fast)
+
+    from pixtree.evaluation.records import provenance, write_record
+    from pixtree.evaluation.vectors import compare, plot_rate_distortion, summary
+
+    rows = list(compare(images, methods))
+    table = summary(rows)
+    _show(table)
+    if output is not None:
+        command = f"pixtree evaluate vectors {folder.name} --paths {paths} --bytes {bytes} --fill {fill} --style {style}"
+        heading = {"benchmark": "vectors", "title": f"Drawings of {folder.name}", **provenance(command)}
+        write_record({**heading, "rows": table, "images": rows}, output)
+    if plot is not None:
+        plot_rate_distortion(table, plot)
+
+
+def _methods(paths: Sequence[int], sizes: Sequence[int], rivals: bool, **options: Any) -> "list[Method]":
+    from pixtree.evaluation.vectors import VTRACER, own_method, vtracer_method
+
+    own = [own_method(f"pixtree {count} paths", paths=count, **options) for count in paths]
+    own += [own_method(f"pixtree {size // 1000} kB", bytes=size, **options) for size in sizes]
+    if not own and not rivals:
+        raise UsageError("something must be measured, got no --paths, no --bytes and --no-rivals; give one of them")
+    return own + ([vtracer_method(setting) for setting in VTRACER] if rivals else [])
+
+
+def _numbers(name: str, text: str) -> list[int]:
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not all(word.isascii() and word.isdigit() and int(word) > 0 for word in words):
+        raise UsageError(f"{name} are whole numbers of at least 1 with commas between, got {text!r}; try 1000,5000")
+    return [int(word) for word in words]
+
+
+def _show(table: Sequence[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    view = Table("method", *(heading for heading, _ in COLUMNS.values()), box=None)
+    for row in table:
+        view.add_row(row["method"], *(format(row[key], form) for key, (_, form) in COLUMNS.items()))
+    Console(width=max(Console().width, 130)).print(view)

@@ -1,0 +1,179 @@
+"""Measures of drawings: how near they come to their image, rendered at several sizes, and what they cost."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pixtree.files import replacing
+from pixtree.tasks.vectorize import canvas_of, rendered, vectorize
+
+Pixels = NDArray[np.uint8]
+
+# vtracer's defaults, and five settings that span its range from few bytes to high quality.
+VTRACER: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "photo": {"filter_speckle": 10, "color_precision": 8, "layer_difference": 48},
+    "fine": {"filter_speckle": 2, "color_precision": 8, "layer_difference": 8},
+    "finest": {"filter_speckle": 1, "color_precision": 8, "layer_difference": 1},
+    "coarse": {"filter_speckle": 16, "color_precision": 6, "layer_difference": 32},
+    "cutout": {"hierarchical": "cutout", "filter_speckle": 4, "color_precision": 8, "layer_difference": 16},
+    "polygon": {"mode": "polygon", "filter_speckle": 4, "color_precision": 8, "layer_difference": 16},
+}
+SIZES = (0.73, 1.37)
+
+
+class Method(NamedTuple):
+    """A way from pixels (H, W, 3) to SVG text: `prepare` gives what `convert` takes, outside the clock."""
+
+    name: str
+    prepare: Callable[[Pixels], Any]
+    convert: Callable[[Any], str]
+
+
+def own_method(name: str, **options: Any) -> Method:
+    """`vectorize` with some options."""
+    return Method(name, lambda picture: picture, lambda picture: str(vectorize(picture, **options)))
+
+
+def vtracer_method(setting: str) -> Method:
+    """vtracer at one of its settings, from an uncompressed PNG in memory."""
+    if setting not in VTRACER:
+        raise ValueError(f"a setting of vtracer is one of {', '.join(VTRACER)}, got {setting!r}; choose one of these")
+
+    def convert(png: bytes) -> str:
+        vtracer = import_module("vtracer")
+        return str(vtracer.convert_raw_image_to_svg(png, img_format="png", **VTRACER[setting]))
+
+    return Method(f"vtracer {setting}", _uncompressed_png, convert)
+
+
+def _uncompressed_png(picture: Pixels) -> bytes:
+    import io
+
+    import PIL.Image
+
+    stream = io.BytesIO()
+    PIL.Image.fromarray(picture).save(stream, "png", compress_level=0)
+    return stream.getvalue()
+
+
+def shown(path: Path) -> Pixels:
+    """The pixels (H, W, 3) of an image file over white: what drawings are compared with."""
+    planes = canvas_of(path).planes
+    return planes.round().byte().permute(1, 2, 0).contiguous().numpy()
+
+
+def measure(text: str, picture: Pixels, sizes: Sequence[float] = SIZES) -> dict[str, float]:
+    """MSE (0…1 squared), PSNR and SSIM of an SVG text at native size, PSNR at other sizes, hairlines, bytes and paths.
+
+    Other sizes: the image resized by area (smaller) or cubic interpolation (larger). Hairlines: largest and mean squared
+    difference, in grey levels, between renderings over black and white, without the outermost two pixels, at the worst size.
+    Without `sizes` native size alone is measured, and no hairlines.
+    """
+    from skimage.metrics import structural_similarity
+
+    native = at_size(text, picture.shape[:2])
+    window = min(7, *(size - 1 + size % 2 for size in picture.shape[:2]))  # scikit-image's window, where the picture has room
+    options = {"channel_axis": 2, "data_range": 1.0, "win_size": window}
+    similarity = structural_similarity(native / 255.0, picture / 255.0, **options)  # type: ignore[no-untyped-call]
+    found = {"mse": mean_squared_error(native, picture), "ssim": float(similarity)}
+    found["psnr"] = decibels(found["mse"])
+    gaps = [background_difference(native, text)] if sizes else []
+    for size in sizes:
+        reference = resized(picture, size)
+        drawn = at_size(text, reference.shape[:2])
+        found[f"psnr_{size:g}"] = decibels(mean_squared_error(drawn, reference))
+        gaps.append(background_difference(drawn, text))
+    if gaps:
+        found["gap_largest"], found["gap_mean_square"] = max(gap[0] for gap in gaps), max(gap[1] for gap in gaps)
+    return found | {"bytes": float(len(text.encode())), "paths": float(text.count("<path"))}
+
+
+def at_size(text: str, shape: tuple[int, ...], background: str = "#ffffff") -> Pixels:
+    """An SVG text rendered to exactly (H, W, 3) pixels, each axis scaled for itself."""
+    import re
+
+    head, rest = text[: text.index("<svg")], text[text.index("<svg") :]
+    tag, body = rest[: rest.index(">")], rest[rest.index(">") :]
+    size = {name: re.search(rf'\b{name}="([0-9.]+)', tag) for name in ("width", "height")}
+    if "viewBox" not in tag and all(size.values()):
+        width, height = (match.group(1) for match in size.values() if match is not None)
+        tag += f' viewBox="0 0 {width} {height}"'
+    tag = re.sub(r'\s(width|height)="[^"]*"', "", tag)
+    tag += f' width="{shape[1]}" height="{shape[0]}" preserveAspectRatio="none"'
+    return rendered(head + tag + body, background)
+
+
+def resized(picture: Pixels, scale: float) -> Pixels:
+    """The picture at another scale: by area if smaller, by cubic interpolation if larger."""
+    import cv2
+
+    width, height = round(picture.shape[1] * scale), round(picture.shape[0] * scale)
+    how = cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
+    return np.asarray(cv2.resize(picture, (max(width, 1), max(height, 1)), interpolation=how))
+
+
+def background_difference(white: Pixels, text: str) -> tuple[float, float]:
+    """Largest and mean squared difference of a rendering over white to that over black, two pixels inside the border."""
+    black = at_size(text, white.shape[:2], "#000000").astype(np.int32)
+    inside = (white - black)[2:-2, 2:-2]
+    if not inside.size:
+        return 0.0, 0.0
+    return float(np.abs(inside).max()), float((inside**2).mean())
+
+
+def mean_squared_error(a: Pixels, b: Pixels) -> float:
+    """Mean squared error of two pictures in 0…255, as a share of 255²."""
+    return float(np.mean((a.astype(np.float64) - b) ** 2) / 255.0**2)
+
+
+def decibels(error: float) -> float:
+    """PSNR of a mean squared error relative to 1."""
+    return 99.0 if error <= 0 else float(-10 * np.log10(error))
+
+
+def compare(images: Sequence[Path], methods: Sequence[Method], sizes: Sequence[float] = SIZES) -> Iterator[dict[str, Any]]:
+    """One row per image and method: its measures and the seconds of conversion; methods take turns on every image."""
+    for path in images:
+        picture = shown(path)
+        for method in methods:
+            ready = method.prepare(picture)
+            start = time.perf_counter()
+            text = method.convert(ready)
+            seconds = time.perf_counter() - start
+            yield {"image": path.name, "method": method.name, "seconds": seconds, **measure(text, picture, sizes)}
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Means over the images per method; `psnr_of_mean` is the PSNR of the mean MSE, as papers report it."""
+    table = []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        own = [row for row in rows if row["method"] == method]
+        means = {key: float(np.mean([row[key] for row in own])) for key in own[0] if key not in ("image", "method")}
+        if "gap_largest" in means:
+            means["gap_largest"] = max(row["gap_largest"] for row in own)
+        table.append({"method": method, "images": len(own), **means, "psnr_of_mean": decibels(means["mse"])})
+    return table
+
+
+def plot_rate_distortion(table: Sequence[Mapping[str, Any]], path: str | Path) -> None:
+    """Mean PSNR against mean bytes, a curve for pixtree and one for vtracer, as .png."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axis = figure.subplots()
+    for family in dict.fromkeys(row["method"].split()[0] for row in table):
+        points = sorted((row["bytes"] / 1000, row["psnr"]) for row in table if row["method"].split()[0] == family)
+        axis.plot(*zip(*points, strict=True), marker="o", label=family, linewidth=2 if family == "pixtree" else 1)
+    axis.set_xscale("log")
+    axis.set_xlabel("kB of SVG")
+    axis.set_ylabel("PSNR, dB")
+    axis.grid(alpha=0.3)
+    axis.legend()
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=120)

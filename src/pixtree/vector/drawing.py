@@ -1,0 +1,85 @@
+"""Drawing: arcs, shapes and fills of an image, and what they look like as SVG text and as pixels."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pixtree.vector.coverage import Coverage, cover, paint
+from pixtree.vector.curves import flattened
+from pixtree.vector.outlines import Outlines, exact_outlines
+from pixtree.vector.pathdata import path_data
+from pixtree.vector.planar import PlanarMap, planar_map
+from pixtree.vector.svg import Gradient, Style, document, save_text
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """Shapes that tile a canvas: every arc is stored once and used by one or two shapes.
+
+    colours (N, 3) float64 in 0…255; layers (N,): shapes of one do not touch; `groups` are nested lists of shapes.
+    """
+
+    arcs: PlanarMap
+    outlines: Outlines
+    colours: NDArray[np.float64]
+    layers: NDArray[np.int32]
+    style: Style = field(default_factory=Style)
+    gradients: dict[int, Gradient] = field(default_factory=dict)
+    groups: Sequence[Any] | None = None
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels."""
+        return self.arcs.shape[1], self.arcs.shape[0]
+
+    @property
+    def paths(self) -> int:
+        """Number of shapes, each one path element."""
+        return self.arcs.count
+
+    @cached_property
+    def order(self) -> NDArray[np.int64]:
+        """Shapes in the order in which they are painted: layer after layer."""
+        return np.argsort(self.layers, kind="stable")
+
+    @cached_property
+    def text(self) -> str:
+        """The SVG document."""
+        data = path_data(self.arcs, self.outlines)
+        fills = np.clip(np.rint(self.colours), 0, 255).astype(np.uint8)
+        return document(self.size, self.outlines.unit, data, fills, self.layers, self.style, self.gradients, self.groups)
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def bytes(self) -> int:
+        """Size of the SVG file."""
+        return len(self.text.encode())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write .svg, or .svgz (gzip, the same bytes for the same drawing); the file appears whole or not at all."""
+        save_text(self.text, path)
+
+    def coverage(self) -> Coverage:
+        """Which share of which pixel every shape covers."""
+        points, offsets = flattened(self.outlines)
+        loops = (self.arcs.loops, self.arcs.loop_offsets, self.arcs.shape_offsets)
+        return cover(points, offsets, loops, self.order, self.arcs.shape)
+
+    def pixels(self) -> NDArray[np.float32]:
+        """What a renderer shows at native size over white, (H, W, 3) in 0…255; flat fills."""
+        return paint(self.coverage(), np.clip(np.rint(self.colours), 0, 255), self.order, self.arcs.shape)
+
+
+def empty_drawing(shape: tuple[int, int], style: Style) -> Drawing:
+    """A canvas (H, W) without shapes: what a wholly transparent image is."""
+    arcs = planar_map(np.full(shape, -1, np.int32))
+    return Drawing(arcs, exact_outlines(arcs), np.empty((0, 3)), np.empty(0, np.int32), style)

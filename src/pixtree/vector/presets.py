@@ -1,0 +1,24 @@
+"""Presets: what a designer asks for, in a word."""
+
+from typing import Any
+
+# Each is a set of the options of `vectorize`; options given beside a preset win.
+PRESETS: dict[str, dict[str, Any]] = {
+    "photo": {"paths": 3000, "style": "polyline"},
+    "poster": {"paths": 1000, "colors": 16, "style": "smooth", "artwork": True, "tolerance": 0.6},
+    "icon": {"paths": 300, "colors": 8, "style": "smooth", "artwork": True, "tolerance": 0.4},
+    "sketch": {"paths": 1000, "colors": 4, "style": "smooth", "artwork": True, "tolerance": 0.5, "grey": True},
+}
+DEFAULT: dict[str, Any] = {"paths": 1000, "style": "polyline", "fill": "flat", "artwork": False, "tolerance": 0.4, "grey": False}
+BUDGETS = ("paths", "bytes", "psnr")
+
+
+def with_preset(preset: str | None, given: dict[str, Any]) -> dict[str, Any]:
+    """The options that are given (not None), over those of the preset, over the defaults; a budget given replaces the preset's."""
+    if preset is not None and preset not in PRESETS:
+        raise ValueError(f"a preset is one of {', '.join(PRESETS)}, got {preset!r}; choose one of these")
+    chosen = {name: value for name, value in given.items() if value is not None}
+    ground = DEFAULT | (PRESETS[preset] if preset else {})
+    if any(name in chosen for name in BUDGETS):
+        ground.pop("paths")
+    return ground | chosen

@@ -1,4 +1,4 @@
-"""The main job on a photo that scikit-image ships: its tree, several cuts, and pictures of them in out/."""
+"""The main job on a photo that scikit-image ships: its tree, several cuts, pictures of them and a drawing, in out/."""
 
 import time
 from pathlib import Path
@@ -41,20 +41,17 @@ def main() -> None:
         table.add_row(name, *(str(int(value)) for value in (cut.counts, areas.max(), areas.median(), areas.min())))
 
     relaxed = cuts["tokens=200, relax=True"].labels[0]
-    made = [
-        OUT / name
-        for name in ("labels.png", "regions.geojson", "tree.npz", "boundaries.png", "mean.png", "contours.png", "levels.png")
-    ]
-    write(made[0], partition.labels[0], image=photo)
-    write(made[1], partition.labels[0], image=photo)
-    tree.save(made[2])
-    pictures.save_png(made[3], pictures.boundaries(photo, relaxed))
-    pictures.save_png(made[4], pictures.mean_colors(photo, relaxed))
-    pictures.save_png(made[5], pictures.contour_map(tree.contours()))
-    pictures.save_png(made[6], level_stack(photo, [tree.cut(tokens=n).labels[0] for n in (600, 150, 40, 8)]))
+    write(OUT / "labels.png", partition.labels[0], image=photo)
+    write(OUT / "regions.geojson", partition.labels[0], image=photo)
+    tree.save(OUT / "tree.npz")
+    pictures.save_png(OUT / "boundaries.png", pictures.boundaries(photo, relaxed))
+    pictures.save_png(OUT / "mean.png", pictures.mean_colors(photo, relaxed))
+    pictures.save_png(OUT / "contours.png", pictures.contour_map(tree.contours()))
+    pictures.save_png(OUT / "levels.png", level_stack(photo, [tree.cut(tokens=n).labels[0] for n in (600, 150, 40, 8)]))
+    pixtree.vectorize(photo, paths=1000).save(OUT / "drawing.svg")
 
     console.print(table)
-    for path in made:
+    for path in sorted(OUT.iterdir()):
         console.print(f"{path}  ({path.stat().st_size / 1000:.0f} kB)")
 
 

@@ -5,6 +5,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pixtree.models.retrofit import retrofit
     from pixtree.tasks.segment import hierarchy, segment
     from pixtree.tasks.vectorize import vectorize
     from pixtree.tokenizer.tokenizer import Tokenizer
@@ -18,6 +19,7 @@ __version__ = version("pixtree")
 
 # Public names and where they live: loaded when first asked for, so that `import pixtree` costs nothing.
 _HOMES = {
+    "retrofit": "pixtree.models.retrofit",
     "hierarchy": "pixtree.tasks.segment",
     "segment": "pixtree.tasks.segment",
     "vectorize": "pixtree.tasks.vectorize",
@@ -51,6 +53,7 @@ __all__ = [
     "Tokenizer",
     "Ward",
     "hierarchy",
+    "retrofit",
     "segment",
     "vectorize",
 ]

@@ -1,0 +1,11 @@
+"""Vision Transformers over regions: retrofits of timm models, and models to train from scratch. Needs timm.
+
+Importing this package registers `pixtree_vit_tiny`, `pixtree_vit_small` and `pixtree_vit_base` with timm.
+"""
+
+from pixtree.models import scratch
+from pixtree.models.backbone import Backbone, TokenSequence
+from pixtree.models.retrofit import retrofit
+from pixtree.models.vit import PixtreeViT
+
+__all__ = ["Backbone", "PixtreeViT", "TokenSequence", "retrofit", "scratch"]

@@ -1,0 +1,122 @@
+"""What differs between families of timm models: where the stem's weights lie, and how rows are pooled under a mask."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pixtree.models.positions import Grid
+from pixtree.models.rotary import check_rotary
+from pixtree.models.timm_import import timm
+
+SUPPORTED = (
+    "timm's Vision Transformers with square patches (vit, deit, deit3, dinov2, CLIP, SigLIP) and its EVA-02 and DINOv3 models"
+)
+MODULES = ("vision_transformer", "deit", "eva")  # of timm, where supported models live
+REASONS = {
+    "Beit": "its relative positions exist only between patches of a grid",
+    "VisionTransformerRelPos": "its relative positions exist only between patches of a grid",
+    "VisionTransformerSAM": "its windows and relative positions exist only on a grid",
+    "NaFlexVit": "it has its own way to cut images of any size",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Stem:
+    """What stands before the blocks of a patch model.
+
+    weight (D, C·q·q), bias (D,) or None, norm of patches or None; table (rows·columns, D) or None; prefix (K, D), the class and
+    register tokens with their positions.
+    """
+
+    weight: Tensor
+    bias: Tensor | None
+    norm: nn.Module | None
+    table: Tensor | None
+    grid: Grid
+    prefix: Tensor
+    patch: int
+    channels: int
+
+
+def check_module(model: Any) -> None:
+    """Refuse what is no supported timm model, with the reason."""
+    kind = type(model)
+    if kind.__module__.partition(".")[0] == "transformers":
+        raise TypeError(
+            f"expected a timm model, got Hugging Face's {kind.__name__}; create its timm twin, such as vit_base_patch16_224"
+        )
+    families = (timm.models.vision_transformer.VisionTransformer, timm.models.eva.Eva)
+    if not isinstance(model, families):
+        reason = REASONS.get(kind.__name__, "it has no blocks over a sequence of patches")
+        raise ValueError(f"{kind.__name__} cannot be retrofitted: {reason}; supported are {SUPPORTED}")
+    _check_patches(model.patch_embed)
+    drop = getattr(model, "patch_drop", None)
+    if drop is not None and not isinstance(drop, nn.Identity):
+        raise ValueError("patch dropout is not supported, got a model with patch_drop_rate > 0; train with fewer tokens instead")
+    if type(getattr(model, "attn_pool", None)).__name__ == "AttentionPoolPrr":
+        raise ValueError(f"pooling by patch refinement (prr) takes no mask and is not supported; supported are {SUPPORTED}")
+    check_rotary(getattr(model, "rope", None))
+
+
+def _check_patches(embedding: Any) -> None:
+    if type(embedding).__name__ != "PatchEmbed":
+        name = type(embedding).__name__
+        raise ValueError(
+            f"expected patches from one convolution, got {name} (a hybrid, or a retrofit already); supported are {SUPPORTED}"
+        )
+    if embedding.patch_size[0] != embedding.patch_size[1]:
+        raise ValueError(f"patches must be square, got {embedding.patch_size}; choose a model with patches such as 16×16")
+
+
+def stem_of(vit: Any) -> Stem:
+    """The stem of a supported timm model; tensors are its own."""
+    embedding, positions = vit.patch_embed, vit.pos_embed
+    named = (getattr(vit, name, None) for name in ("cls_token", "dist_token", "reg_token"))
+    tokens = [token[0].detach() for token in named if token is not None]
+    prefix = torch.cat(tokens) if tokens else embedding.proj.weight.new_zeros((0, vit.embed_dim))
+    own = 0 if vit.no_embed_class else len(prefix)  # rows of the table that belong to prefix tokens
+    if positions is not None and own:
+        prefix = prefix + positions[0, :own].detach()
+    return Stem(
+        weight=embedding.proj.weight.detach().flatten(1),
+        bias=None if embedding.proj.bias is None else embedding.proj.bias.detach(),
+        norm=None if isinstance(embedding.norm, nn.Identity) else embedding.norm,
+        table=None if positions is None else positions[0, own:].detach(),
+        grid=embedding.grid_size,
+        prefix=prefix,
+        patch=embedding.patch_size[0],
+        channels=embedding.proj.in_channels,
+    )
+
+
+def without_stem(vit: Any) -> Any:
+    """The same model, its stem emptied: what the tokenizer has taken over must not stay behind as unused weights."""
+    vit.patch_embed, vit.pos_embed = nn.Identity(), None
+    for name in ("cls_token", "dist_token", "reg_token"):
+        if getattr(vit, name, None) is not None:
+            setattr(vit, name, None)
+    return vit
+
+
+def pools_prefix(vit: Any) -> bool:
+    """Whether the head reads prefix tokens only, so that padding cannot reach it."""
+    return hasattr(vit, "head_dist") or (vit.global_pool in ("token", "") and vit.attn_pool is None)
+
+
+def masked_pool(vit: Any, rows: Tensor, seen: Tensor) -> Tensor:
+    """The model's own pooling of rows (B, L, D), over the rows that are `seen` (B, L) only: (B, D)."""
+    is_eva = isinstance(vit, timm.models.eva.Eva)
+    keeps_prefix = getattr(vit, "pool_include_prefix", False) or (is_eva and vit.attn_pool is not None)
+    if not keeps_prefix:
+        rows, seen = rows[:, vit.num_prefix_tokens :], seen[:, vit.num_prefix_tokens :]
+    if vit.attn_pool is not None:
+        bias = torch.zeros_like(seen, dtype=rows.dtype).masked_fill(~seen, -torch.inf)
+        pooled: Tensor = vit.attn_pool(rows, attn_mask=bias[:, None, None])
+        return pooled
+    mean = (rows * seen[..., None]).sum(dim=1) / seen.sum(dim=1, keepdim=True)
+    if vit.global_pool == "avg":
+        return mean
+    largest = rows.masked_fill(~seen[..., None], -torch.inf).amax(dim=1)
+    return largest if vit.global_pool == "max" else 0.5 * (largest + mean)

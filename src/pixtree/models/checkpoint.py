@@ -1,0 +1,200 @@
+"""Checkpoints: config.json and model.safetensors, in a folder or on the Hugging Face Hub; no pickle anywhere."""
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pixtree.files import replacing
+from pixtree.models.backbone import TokenSequence
+from pixtree.models.retrofit import retrofit
+from pixtree.models.rotary import rotary_embedding
+from pixtree.models.timm_import import timm
+from pixtree.models.vit import PixtreeViT
+from pixtree.partitioners import NAMES, Baseline, partitioner
+from pixtree.tokenizer.tokenizer import Options
+from pixtree.trees.criteria import Criterion
+from pixtree.trees.cuts import AtMost, Budget, Exactly, Level
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+BUDGETS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Exactly, AtMost, Level, Criterion)}
+
+
+def save_pretrained(model: PixtreeViT, folder: str | Path) -> None:
+    """Write the model into a folder, which is created if need be; each file whole or not at all."""
+    from safetensors.torch import save_file
+
+    config = config_of(model)
+    target = Path(folder)
+    if target.exists() and not target.is_dir():
+        raise NotADirectoryError(f"a checkpoint is a folder, {str(target)!r} is a file; choose another name")
+    target.mkdir(parents=True, exist_ok=True)
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    with replacing(target / WEIGHTS) as temporary:
+        save_file(tensors, temporary, {"format": "pt"})
+    with replacing(target / CONFIG) as temporary:
+        temporary.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def from_pretrained(source: str | Path, *, revision: str | None = None, token: str | None = None) -> PixtreeViT:
+    """The model in a folder or, if there is no such folder, in a repository "user/name" of the Hugging Face Hub; in `eval()`."""
+    config_path, weights_path = _files(source, revision, token)
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    model = model_of(_read_config(config_path))
+    try:
+        tensors = load_file(weights_path)
+    except SafetensorError as error:
+        raise ValueError(f"expected weights as safetensors, got {weights_path.name} ({error}); save the model again") from None
+    _load(model, tensors)
+    return model.eval()
+
+
+def push_to_hub(model: PixtreeViT, repository: str, *, private: bool = False, token: str | None = None, **options: Any) -> str:
+    """Upload what `save_pretrained` writes to the repository "user/name", created if need be; gives its address."""
+    from huggingface_hub import HfApi
+
+    interface = HfApi(token=token)
+    with tempfile.TemporaryDirectory() as folder:
+        save_pretrained(model, folder)
+        address = interface.create_repo(repository, private=private, exist_ok=True)
+        interface.upload_folder(repo_id=repository, folder_path=folder, **options)
+    return str(address)
+
+
+def config_of(model: PixtreeViT) -> dict[str, Any]:
+    """All that rebuilds the model but its weights, as plain values."""
+    architecture = str(model.pretrained_cfg.get("architecture", model.name.partition(".")[0]))
+    vit, tokenizer = model.vit, model.tokenizer
+    config = {
+        "library": "pixtree",
+        "architecture": architecture,
+        "model_args": model.model_args or {},
+        "num_classes": vit.num_classes,
+        "global_pool": vit.global_pool,
+        "pretrained_cfg": {key: model.pretrained_cfg[key] for key in ("mean", "std", "input_size") if key in model.pretrained_cfg},
+        "budget": _budget_config(tokenizer.budget),
+        "partitioner": _partitioner_config(model.partitioner),
+        "tokenizer": asdict(tokenizer.options),
+        "position_resolution": model.position_resolution,
+    }
+    try:
+        json.dumps(config)
+    except TypeError as error:
+        raise ValueError(f"a config holds plain values, got others ({error}); create the model with numbers and names") from None
+    if model.model_args is None:
+        _check_rebuilt(model, config)
+    return config
+
+
+def model_of(config: Mapping[str, Any]) -> PixtreeViT:
+    """A model with fresh weights, as a config says."""
+    kept = dict(config["tokenizer"])
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in kept.items()}
+    options = Options(**values)
+    vit = timm.create_model(config["architecture"], pretrained=False, **config["model_args"])
+    if (vit.num_classes, vit.global_pool) != (config["num_classes"], config["global_pool"]):
+        changed = config["global_pool"] if vit.global_pool != config["global_pool"] else None
+        vit.reset_classifier(config["num_classes"], changed)
+    vit.pretrained_cfg = {**dict(getattr(vit, "pretrained_cfg", {})), **config["pretrained_cfg"]}
+    model = retrofit(
+        vit,
+        budget=_budget_from(config["budget"]),
+        tokenizer=options,
+        position_resolution=config["position_resolution"],
+    )
+    model.partitioner = _partitioner_from(config["partitioner"])
+    model.name, model.model_args = config["architecture"], dict(config["model_args"])
+    return model
+
+
+def _check_rebuilt(model: PixtreeViT, config: Mapping[str, Any]) -> None:
+    """A module may have been built with arguments that it does not tell: then it could not come back, and must not be saved."""
+    remedy = "retrofit a name with these arguments instead of a module"
+    try:
+        twin = model_of(config)
+        _load(twin, model.state_dict())
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise ValueError(f"{config['architecture']!r} as timm creates it is not this model ({error}); {remedy}") from None
+    if not torch.equal(_probe(model), _probe(twin.to(next(model.parameters())))):
+        raise ValueError(f"{config['architecture']!r} as timm creates it gives other outputs than this model; {remedy}")
+
+
+@torch.no_grad()
+def _probe(model: PixtreeViT) -> Tensor:
+    """Logits of four made-up regions in a square."""
+    like, width, was = next(model.parameters()), model.num_features, model.training
+    rows = torch.linspace(-1.0, 1.0, (model.num_prefix_tokens + 4) * width).view(1, -1, width).to(like)
+    labels = torch.arange(4, dtype=torch.int32, device=like.device).view(1, 2, 2)
+    rope = getattr(model.vit, "rope", None)
+    turned = None if rope is None else rotary_embedding(rope, labels, 4, 1)
+    logits: Tensor = model.eval().backbone(TokenSequence(rows, None, turned))
+    model.train(was)
+    return logits
+
+
+def _load(model: PixtreeViT, tensors: Mapping[str, Tensor]) -> None:
+    own = model.state_dict()
+    wrong = [name for name in own if name not in tensors or tensors[name].shape != own[name].shape]
+    wrong += [name for name in tensors if name not in own]
+    if wrong:
+        raise ValueError(f"weights must fit the config, got other {', '.join(wrong[:3])}; save config and weights together")
+    model.load_state_dict(dict(tensors))
+
+
+def _files(source: str | Path, revision: str | None, token: str | None) -> tuple[Path, Path]:
+    folder = Path(source)
+    if folder.is_dir():
+        missing = [name for name in (CONFIG, WEIGHTS) if not (folder / name).is_file()]
+        if missing:
+            raise FileNotFoundError(f"a checkpoint holds {CONFIG} and {WEIGHTS}, {str(folder)!r} lacks {', '.join(missing)}")
+        return folder / CONFIG, folder / WEIGHTS
+    if str(source).count("/") != 1 or str(source).startswith((".", "/", "~")):
+        raise FileNotFoundError(f"expected a folder or a repository 'user/name', got {str(source)!r}; check the path")
+    from huggingface_hub import hf_hub_download
+
+    found = [hf_hub_download(str(source), name, revision=revision, token=token) for name in (CONFIG, WEIGHTS)]
+    return Path(found[0]), Path(found[1])
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"expected a config in JSON, got {path.name} ({error}); save the model again") from None
+    if not isinstance(config, dict) or config.get("library") != "pixtree":
+        raise ValueError(f'expected a config with "library": "pixtree", got another in {path.name}; save the model with pixtree')
+    return config
+
+
+def _budget_config(budget: Budget) -> dict[str, Any]:
+    return {"kind": type(budget).__name__, **asdict(budget)}
+
+
+def _budget_from(config: Mapping[str, Any]) -> Budget:
+    values = {key: value for key, value in config.items() if key != "kind"}
+    if isinstance(values.get("criterion"), Mapping):
+        values["criterion"] = Criterion(**values["criterion"])
+    budget: Budget = BUDGETS[config["kind"]](**values)
+    return budget
+
+
+def _partitioner_config(engine: Any) -> dict[str, Any] | None:
+    if engine is None:
+        return None
+    if not isinstance(engine, Baseline):
+        raise ValueError(f"a partitioner of your own cannot be saved, got {type(engine).__name__}; use one of {', '.join(NAMES)}")
+    return {"name": type(engine).__name__.lower(), **{field.name: getattr(engine, field.name) for field in fields(engine)}}
+
+
+def _partitioner_from(config: Mapping[str, Any] | None) -> Baseline | None:
+    if config is None:
+        return None
+    options = {key: value for key, value in config.items() if key not in ("name", "tokens") and value is not None}
+    return partitioner(config["name"], config["tokens"], **options)

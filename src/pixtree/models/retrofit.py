@@ -1,0 +1,178 @@
+"""Retrofit: any supported timm model with regions for patches, starting exactly where the patch model is."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pixtree.models.adapters import MODULES, SUPPORTED, Stem, check_module, stem_of, without_stem
+from pixtree.models.positions import positions_of
+from pixtree.models.timm_import import timm
+from pixtree.models.vit import PixtreeViT
+from pixtree.partitioners import partitioner as named_partitioner
+from pixtree.tokenizer.tokenizer import Options, Tokenizer
+from pixtree.trees.cuts import Budget, Exactly
+from pixtree.trees.partition import Partitioner
+
+OWN = ("pixtree", None)  # names for the tokenizer's own tree
+LARGEST_BOX = 2  # sides of sampled boxes, in patches: what keeps most of a patch model without training
+
+
+def retrofit(
+    model: str | nn.Module,
+    tokens: int | None = None,
+    *,
+    budget: Budget | None = None,
+    partitioner: str | Partitioner | None = None,
+    tokenizer: Tokenizer | Options | Mapping[str, Any] | None = None,
+    position_resolution: int | None = None,
+    backend: str = "auto",
+    pretrained: bool = False,
+    **model_args: Any,
+) -> PixtreeViT:
+    """A timm model with regions for patches; its projection, positions, prefix tokens, blocks, norms and head are taken over.
+
+    model: a name of timm's, created with `pretrained` (which downloads) and `model_args`; or a module, which is copied.
+    tokens, budget: how many regions, a count or any `Budget`; as many as the model has patches if neither is given.
+    partitioner: None for the tree of the tokenizer; a name, "grid" giving square patches; or any Partitioner.
+    tokenizer: changes to `Options`, by name; whole `Options`; or a Tokenizer, whose encoder is then continued.
+    position_resolution: bins per side of the position table; None follows the patch grid of each image.
+    """
+    if tokens is not None and budget is not None:
+        raise ValueError(f"a model takes tokens= or budget=, got {tokens} and {budget}; give one")
+    if tokens is not None:
+        Exactly(tokens)  # refuses what is no count, before a model is created
+    _check_partitioner(partitioner, tokens, budget)
+    vit = _timm_model(model, pretrained, model_args)
+    stem, config = stem_of(vit), getattr(vit, "pretrained_cfg", None) or {}
+    count = stem.grid[0] * stem.grid[1]
+    chosen = _budget(tokens, budget, count)
+    built = _tokenizer(stem, config, chosen, tokenizer, position_resolution, backend)
+    name = model if isinstance(model, str) else str(config.get("architecture", ""))
+    result = PixtreeViT(built, without_stem(vit), _engine(partitioner, tokens, count, stem.patch), name)
+    result.model_args = dict(model_args) if isinstance(model, str) else None
+    return result.train(vit.training)
+
+
+def _check_partitioner(partitioner: str | Partitioner | None, tokens: int | None, budget: Budget | None) -> None:
+    if isinstance(partitioner, str) and partitioner != "grid":
+        named_partitioner(partitioner, tokens or 1)
+    if partitioner not in OWN and budget is not None:
+        raise ValueError(f"only the tree takes budget=, got {budget} with partitioner={partitioner!r}; ask for tokens= instead")
+    if partitioner not in OWN and not isinstance(partitioner, str) and tokens is not None:
+        raise ValueError(f"a partitioner of your own decides its count, got tokens={tokens}; leave tokens out")
+
+
+def _engine(partitioner: str | Partitioner | None, tokens: int | None, patches: int, patch: int) -> Partitioner | None:
+    """What cuts images in place of the tokenizer's tree; a grid without a count has the model's own patches."""
+    if partitioner in OWN:
+        return None
+    if not isinstance(partitioner, str):
+        return partitioner
+    if partitioner == "grid" and tokens is None:
+        return named_partitioner("grid", patch=patch)
+    return named_partitioner(partitioner, tokens or patches)
+
+
+def _budget(tokens: int | None, budget: Budget | None, patches: int) -> Budget:
+    if budget is not None:
+        return budget
+    return Exactly(patches if tokens is None else tokens)
+
+
+def _timm_model(model: str | nn.Module, pretrained: bool, model_args: Mapping[str, Any]) -> Any:
+    if not isinstance(model, str):
+        if model_args or pretrained:
+            raise ValueError(
+                f"arguments of timm go with a name, got {', '.join(model_args) or 'pretrained'} with a module; drop them"
+            )
+        check_module(model)
+        return deepcopy(model)
+    known = model.partition(".")[0]
+    if not model.startswith(("hf-hub:", "hf_hub:", "local-dir:")):
+        if not timm.is_model(known):
+            near = get_close_matches(known, timm.list_models(module=list(MODULES)), 3)
+            hint = f"did you mean {', '.join(near)}?" if near else "timm.list_models('vit*') lists names"
+            raise ValueError(f"timm has no model {model!r}; {hint} Supported are {SUPPORTED}")
+        if not _in_supported_modules(known):
+            raise ValueError(
+                f"{model} cannot be retrofitted: it is no plain Vision Transformer over patches; supported are {SUPPORTED}"
+            )
+    vit = timm.create_model(model, pretrained=pretrained, **model_args)
+    check_module(vit)
+    return vit
+
+
+def _in_supported_modules(name: str) -> bool:
+    return any(name in timm.list_models(name, module=module) for module in MODULES)
+
+
+def _tokenizer(
+    stem: Stem,
+    config: Mapping[str, Any],
+    budget: Budget,
+    given: Tokenizer | Options | Mapping[str, Any] | None,
+    resolution: int | None,
+    backend: str,
+) -> Tokenizer:
+    """A tokenizer that starts as the stem of the patch model."""
+    options = _options(stem, config, given)
+    built = Tokenizer(budget, options, backend=backend)
+    if isinstance(given, Tokenizer):
+        built.regions.load_state_dict(given.regions.state_dict())
+    _take_over(built, stem, resolution)
+    return built
+
+
+def _options(stem: Stem, config: Mapping[str, Any], given: Tokenizer | Options | Mapping[str, Any] | None) -> Options:
+    fixed: dict[str, Any] = {
+        "width": int(stem.weight.shape[0]),
+        "channels": stem.channels,
+        "features": max(8, stem.channels),
+        "patch": stem.patch,
+        "positions": 0,
+        "prefix": len(stem.prefix),
+        "mean": _per_channel(config.get("mean"), stem.channels),
+        "std": _per_channel(config.get("std"), stem.channels),
+    }
+    boxes = {"smallest_box": stem.patch, "largest_box": LARGEST_BOX * stem.patch}
+    if given is None or isinstance(given, Mapping):
+        changes = {**boxes, **(given or {})}
+        wrong = sorted(set(changes) & set(fixed) - {"features"})
+        if wrong:
+            raise ValueError(f"the model decides {', '.join(wrong)} of its tokenizer; leave these out")
+        return replace(Options(), **{**fixed, **changes})
+    options = given.options if isinstance(given, Tokenizer) else given
+    return replace(options, **{**fixed, "features": options.features})
+
+
+def _per_channel(values: Any, channels: int) -> tuple[float, ...]:
+    return tuple(values) if values is not None and len(values) == channels else (0.5,) * channels
+
+
+@torch.no_grad()
+def _take_over(tokenizer: Tokenizer, stem: Stem, resolution: int | None) -> None:
+    """Put projection, positions and prefix tokens of the patch model into the tokenizer."""
+    width, length = stem.weight.shape
+    projection = nn.Linear(length, width, bias=stem.bias is not None)
+    projection.weight.copy_(stem.weight)
+    if stem.bias is not None:
+        projection.bias.copy_(stem.bias)
+    tokenizer.projection = projection if stem.norm is None else nn.Sequential(projection, stem.norm)  # type: ignore[assignment]
+    tokenizer.prefix.copy_(stem.prefix)
+    tokenizer.prefix.requires_grad_(len(stem.prefix) > 0)
+    tokenizer.positions = _positions(stem, tokenizer.options, resolution)
+    tokenizer.to(stem.weight.device)
+
+
+def _positions(stem: Stem, options: Options, resolution: int | None) -> Any:
+    if stem.table is None:
+        if resolution is not None:
+            raise ValueError(f"this model has no table of positions, got position_resolution={resolution}; leave it out")
+        return None
+    table: Tensor = stem.table
+    return positions_of(table, stem.grid, stem.patch, resolution, options.position_kernel, options.bandwidth)

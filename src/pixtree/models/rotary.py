@@ -1,0 +1,70 @@
+"""Rotary positions per region: timm's formulas on a grid of patches, read at the centroids of regions instead."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pixtree.models.positions import centroids
+from pixtree.models.timm_import import timm
+
+KINDS = ("RotaryEmbeddingCat", "RotaryEmbeddingDinoV3", "RotaryEmbeddingMixed")
+
+
+def check_rotary(rope: Any) -> None:
+    """Refuse the kinds of rotary embedding that cannot be read between patches."""
+    kind = type(rope).__name__
+    if rope is not None and kind not in KINDS:
+        raise ValueError(f"rotary positions are supported as {', '.join(KINDS)}, got {kind}; choose an EVA-02 or DINOv3 model")
+    if getattr(rope, "in_pixels", False):
+        raise ValueError("rotary positions in pixel frequencies are not supported, got in_pixels=True; choose another model")
+    if getattr(rope, "aug_active", False):
+        raise ValueError("rotary shift, jitter and rescale are not supported for regions, got one of them; leave them out")
+
+
+def rotary_embedding(rope: Any, labels: Tensor, count: int, patch: int) -> Tensor:
+    """What a rotary block takes for the regions of labels (B, H, W).
+
+    (B, 1, N, 2d), sines then cosines; (depth, B, heads, N, 2d) where frequencies are learned per block. For square patches
+    centroids are the centres of patches, and the result is timm's own.
+    """
+    places = (centroids(labels, count) + 0.5) / patch - 0.5  # in patches: patch i has coordinate i
+    shape = torch.tensor(labels.shape[1:], dtype=torch.float32, device=labels.device) / patch
+    kind = type(rope).__name__
+    if kind == "RotaryEmbeddingMixed":
+        return _mixed(rope, places)
+    angles = _dinov3_angles(rope, places, shape) if kind == "RotaryEmbeddingDinoV3" else _cat_angles(rope, places, shape)
+    angles = angles.tile(2) if rope.rotate_half else angles.repeat_interleave(2, dim=-1)
+    return torch.cat((angles.sin(), angles.cos()), dim=-1)[:, None]
+
+
+def _cat_angles(rope: Any, places: Tensor, shape: Tensor) -> Tensor:
+    """(B, N, d/2): coordinate times frequency, the first axis first."""
+    places = places + rope.grid_offset
+    if rope.ref_feat_shape is not None:
+        places = places / shape * torch.tensor(rope.ref_feat_shape, dtype=torch.float32, device=places.device)
+    bands = rope.bands
+    if bands is None:
+        bands = timm.layers.pos_embed_sincos.freq_bands(rope.dim // 4, temperature=rope.temperature, step=1)
+    frequencies: Tensor = bands.to(places)
+    return (_ordered(places, rope)[..., None] * frequencies).flatten(2)
+
+
+def _dinov3_angles(rope: Any, places: Tensor, shape: Tensor) -> Tensor:
+    """(B, N, d/2): coordinates in −1..1 over periods, rows first."""
+    periods: Tensor = rope.periods.to(places)
+    sides = {"max": shape.max().expand(2), "min": shape.min().expand(2), "separate": shape}[rope.normalize_coords]
+    coordinates: Tensor = 2.0 * (places + 0.5 + rope.grid_offset) / sides - 1.0
+    return (2.0 * math.pi * coordinates[..., None] / periods).flatten(2)
+
+
+def _mixed(rope: Any, places: Tensor) -> Tensor:
+    first, second = _ordered(places, rope).flatten(0, 1).unbind(-1)
+    embedding: Tensor = timm.layers.pos_embed_sincos.get_mixed_freqs(rope.freqs, first, second)  # (depth, heads, B·N, 2d)
+    return embedding.reshape(*embedding.shape[:2], *places.shape[:2], -1).transpose(1, 2)
+
+
+def _ordered(places: Tensor, rope: Any) -> Tensor:
+    """(row, column) as the embedding orders its axes."""
+    return places.flip(-1) if rope.grid_indexing == "xy" else places

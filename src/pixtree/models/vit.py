@@ -1,0 +1,242 @@
+"""PixtreeViT: a tokenizer before a timm model, behaving like a timm model."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pixtree.models.backbone import Backbone, TokenSequence
+from pixtree.models.positions import on_grid, patch_grid, positions_of
+from pixtree.models.rotary import rotary_embedding
+from pixtree.partitioners import Baseline
+from pixtree.tokenizer.tokenizer import Tokenizer
+from pixtree.tokenizer.tokens import Tokens
+from pixtree.trees.cuts import Exactly
+from pixtree.trees.partition import Partition, Partitioner
+
+
+class PixtreeViT(nn.Module):
+    """A Vision Transformer whose tokens are regions; made by `pixtree.retrofit`.
+
+    Images are (B, C, H, W) of any size: normalised floats, as the timm model takes them, or uint8 pixels as they are.
+    partitioner: what cuts the images in place of the tokenizer's own tree, if anything.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, vit: Any, partitioner: Partitioner | None = None, name: str = "") -> None:
+        super().__init__()
+        self.tokenizer, self.backbone, self.partitioner = tokenizer, Backbone(vit), partitioner
+        self.name = name
+        self.pretrained_cfg = getattr(vit, "pretrained_cfg", {})
+        self.default_cfg = self.pretrained_cfg
+        self.model_args: dict[str, Any] | None = None  # of timm.create_model, where a name was given
+        self.feature_info = vit.feature_info
+        options = tokenizer.options
+        self.register_buffer("mean", torch.tensor(options.mean).view(-1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(options.std).view(-1, 1, 1), persistent=False)
+
+    mean: Tensor
+    std: Tensor
+
+    @property
+    def vit(self) -> Any:
+        """The timm model that is held, without its stem."""
+        return self.backbone.vit
+
+    @property
+    def num_classes(self) -> int:
+        """Outputs of the classifier, 0 without one."""
+        return int(self.vit.num_classes)
+
+    @property
+    def num_features(self) -> int:
+        """D, the length of a token."""
+        return int(self.vit.embed_dim)
+
+    embed_dim = head_hidden_size = num_features
+
+    @property
+    def num_prefix_tokens(self) -> int:
+        """K, class and register tokens."""
+        return int(self.vit.num_prefix_tokens)
+
+    @property
+    def global_pool(self) -> str:
+        """How the head pools."""
+        return str(self.vit.global_pool)
+
+    @property
+    def position_resolution(self) -> int | None:
+        """Bins p per side of the position table; None where it follows the patch grid of each image, or there is none."""
+        positions = self.tokenizer.positions
+        return None if positions is None or hasattr(positions, "grid") else positions.bins
+
+    # From images to tokens
+
+    def pixels(self, images: Tensor) -> Tensor:
+        """Images as the tokenizer takes them: uint8, or floats with mean and std undone."""
+        channels = self.tokenizer.options.channels
+        if images.ndim != 4 or images.shape[1] != channels or 0 in images.shape:
+            raise ValueError(
+                f"expected images (B, {channels}, H, W) of at least one pixel, got shape {tuple(images.shape)}; reshape them"
+            )
+        if images.dtype == torch.uint8:
+            return images
+        if not images.is_floating_point():
+            raise ValueError(f"expected normalised floats or uint8 pixels, got {images.dtype}; cast the images")
+        values = images if images.dtype == torch.float64 else images.to(torch.float32)
+        return torch.addcmul(self.mean.to(values.dtype), values, self.std.to(values.dtype))
+
+    @torch.no_grad()
+    def partition(self, images: Tensor, tokens: int | None = None) -> Partition:
+        """The partition alone, such as a data loader computes beforehand while the encoder is frozen."""
+        pixels = self.pixels(images)
+        if self.partitioner is not None:
+            return self._engine(tokens)(pixels if pixels.dtype == torch.uint8 else pixels.clamp(0.0, 1.0))
+        budget = self.tokenizer.budget if tokens is None else Exactly(tokens)
+        return self.tokenizer.regions(pixels, budget).partition  # type: ignore[no-any-return]
+
+    def tokens(self, images: Tensor, partition: Partition | None = None, tokens: int | None = None) -> Tokens:
+        """Tokens of images; `partition` (B, H, W) takes the place of the cut, `tokens` that of the model's own count."""
+        pixels = self.pixels(images)
+        if partition is not None:
+            _check_partition(partition, images)
+        elif self.partitioner is not None:
+            partition = self.partition(images, tokens)
+        budget = self.tokenizer.budget if tokens is None else Exactly(tokens)
+        regions = self.tokenizer.regions(pixels, budget, partition)
+        return self.tokenizer.embed(regions, (int(images.shape[2]), int(images.shape[3])))
+
+    def _engine(self, tokens: int | None) -> Partitioner:
+        assert self.partitioner is not None
+        if tokens is None:
+            return self.partitioner
+        if not isinstance(self.partitioner, Baseline):
+            raise ValueError(f"a partitioner of your own decides its count, got tokens={tokens}; leave tokens out")
+        changes = {"patch": None} if hasattr(self.partitioner, "patch") else {}
+        return replace(self.partitioner, tokens=tokens, **changes)
+
+    def sequence(self, tokens: Tokens) -> TokenSequence:
+        """What the backbone takes: no mask where no row is padding, and rotary embeddings for models that rotate."""
+        rope = getattr(self.vit, "rope", None)
+        if rope is not None:
+            rope = rotary_embedding(rope, tokens.partition.labels, tokens.features.shape[1], self.tokenizer.options.patch)
+        return TokenSequence(tokens.sequence(), tokens.sequence_mask(), rope)
+
+    # What a timm model has
+
+    def forward(self, images: Tensor, partition: Partition | None = None, tokens: int | None = None) -> Tensor:
+        """Logits (B, classes)."""
+        return self.forward_tokens(self.tokens(images, partition, tokens))
+
+    def forward_tokens(self, tokens: Tokens) -> Tensor:
+        """Logits (B, classes) from tokens on."""
+        logits: Tensor = self.backbone(self.sequence(tokens))
+        return logits
+
+    def forward_features(self, images: Tensor, partition: Partition | None = None, tokens: int | None = None) -> Tensor:
+        """Rows (B, K + N, D) after all blocks; rows of padding carry no meaning."""
+        return self.backbone.features(self.sequence(self.tokens(images, partition, tokens)))
+
+    def forward_head(self, rows: Tensor, pre_logits: bool = False, seen: Tensor | None = None) -> Tensor:
+        """Logits of rows (B, K + N, D); give `Tokens.sequence_mask()` as `seen` for padded batches."""
+        return self.backbone.head(rows, seen, pre_logits)
+
+    def forward_intermediates(
+        self,
+        images: Tensor,
+        indices: int | Sequence[int] | None = None,
+        return_prefix_tokens: bool = False,
+        norm: bool = False,
+        stop_early: bool = False,
+        output_fmt: str = "NCHW",
+        intermediates_only: bool = False,
+        partition: Partition | None = None,
+    ) -> Any:
+        """Final rows and those after chosen blocks, as timm gives them.
+
+        "NLC": per region (B, N, D). "NCHW": averaged over the cells of the image's patch grid, (B, D, H / patch, W / patch).
+        """
+        if output_fmt not in ("NCHW", "NLC"):
+            raise ValueError(f"output_fmt is NCHW or NLC, got {output_fmt!r}; choose one of these")
+        depth, prefix = len(self.vit.blocks), self.num_prefix_tokens
+        wanted = _taken(depth, indices)
+        tokens = self.tokens(images, partition)
+        final, found = self.backbone.intermediates(self.sequence(tokens), wanted, norm, max(wanted) if stop_early else depth - 1)
+        labels = tokens.partition.labels
+        grid = patch_grid(labels, self.tokenizer.options.patch)
+        regions = [rows[:, prefix:] for rows in found]
+        outputs: list[Any] = [on_grid(rows, labels, grid) for rows in regions] if output_fmt == "NCHW" else list(regions)
+        if return_prefix_tokens:
+            outputs = [(output, rows[:, :prefix]) for output, rows in zip(outputs, found, strict=True)]
+        return outputs if intermediates_only else (final, outputs)
+
+    def get_classifier(self) -> Any:
+        """The head's last layer, or both of a distilled model."""
+        return self.vit.get_classifier()
+
+    def reset_classifier(self, num_classes: int, global_pool: str | None = None) -> None:
+        """A fresh head; 0 classes for none."""
+        self.vit.reset_classifier(num_classes, global_pool)
+
+    def no_weight_decay(self) -> set[str]:
+        """Parameters that weight decay must leave alone: positions, prefix tokens and all scalars of the tokenizer."""
+        found = {f"tokenizer.{name}" for name, weight in self.tokenizer.named_parameters() if weight.ndim < 2}
+        return found | {"tokenizer.prefix", "tokenizer.positions.table", "tokenizer.sampler.background", "backbone.vit.rope.freqs"}
+
+    def group_matcher(self, coarse: bool = False) -> dict[str, Any]:
+        """Layers for layer-wise decay: the tokenizer is the first group, then the blocks."""
+        return {
+            "stem": r"^tokenizer|^backbone\.vit\.norm_pre|^backbone\.vit\.rope",
+            "blocks": [(r"^backbone\.vit\.blocks\.(\d+)", None), (r"^backbone\.vit\.norm\.", (99999,))],
+        }
+
+    def set_grad_checkpointing(self, enable: bool = True) -> None:
+        """Recompute blocks in the backward pass instead of keeping what they did."""
+        self.vit.grad_checkpointing = enable
+
+    def set_position_resolution(self, bins: int) -> None:
+        """Continue with a position table of bins × bins; a patch on the old grid embeds as before where bins is a multiple."""
+        positions, options = self.tokenizer.positions, self.tokenizer.options
+        if positions is None:
+            raise ValueError("this model has no table of positions (it rotates instead); leave the resolution out")
+        grid = getattr(positions, "grid", (positions.bins, positions.bins))
+        self.tokenizer.positions = positions_of(
+            positions.table, grid, options.patch, bins, options.position_kernel, options.bandwidth
+        ).to(positions.table.device)
+
+    def save_pretrained(self, folder: Any) -> None:
+        """Write config.json and model.safetensors into a folder."""
+        from pixtree.models.checkpoint import save_pretrained
+
+        save_pretrained(self, folder)
+
+    def push_to_hub(self, repository: str, **options: Any) -> str:
+        """Upload what `save_pretrained` writes to a repository of the Hugging Face Hub; gives its address."""
+        from pixtree.models.checkpoint import push_to_hub
+
+        return push_to_hub(self, repository, **options)
+
+    @classmethod
+    def from_pretrained(cls, source: Any, **options: Any) -> "PixtreeViT":
+        """Read what `save_pretrained` wrote, from a folder or from the Hugging Face Hub."""
+        from pixtree.models.checkpoint import from_pretrained
+
+        return from_pretrained(source, **options)
+
+
+def _check_partition(partition: Partition, images: Tensor) -> None:
+    shape, expected = tuple(partition.labels.shape), (images.shape[0], *images.shape[2:])
+    if shape != expected:
+        raise ValueError(f"a partition has labels (B, H, W) of its images, expected {expected}, got {shape}; cut these images")
+
+
+def _taken(depth: int, indices: int | Sequence[int] | None) -> list[int]:
+    """Numbers of blocks: the last n, those listed (negative from the end), or all."""
+    if indices is None:
+        return list(range(depth))
+    numbers = list(range(depth - indices, depth)) if isinstance(indices, int) else [i + depth if i < 0 else i for i in indices]
+    if not numbers or min(numbers) < 0 or max(numbers) >= depth:
+        raise ValueError(f"blocks are numbered 0 to {depth - 1}, got {indices}; choose among these")
+    return numbers

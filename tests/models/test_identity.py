@@ -1,0 +1,105 @@
+"""With square patches a retrofit gives the logits of the untouched timm model: every family, size and grid."""
+
+import pytest
+import torch
+from tiny_models import FAMILIES, far, images, tiny
+
+import pixtree
+
+TOLERANCE = 1e-4
+UNEQUAL = ("vit_tiny_patch16_224", "deit_tiny_distilled_patch16_224", "vit_small_patch14_reg4_dinov2")
+ROTARY = ("eva02_tiny_patch14_224", "vit_small_patch16_dinov3", "vit_small_patch16_rope_mixed_224")
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@torch.no_grad()
+def test_square_patches_give_the_logits_of_timm(name):
+    model = tiny(name)
+    batch = images(FAMILIES[name])
+    same = pixtree.retrofit(model, partitioner="grid")
+    expected = model(batch)
+    assert far(same(batch), expected) <= TOLERANCE
+    assert float(expected.std()) > 0.05
+
+
+@pytest.mark.parametrize("name", [*UNEQUAL, *ROTARY])
+@torch.no_grad()
+def test_so_they_do_for_models_of_images_that_are_not_square(name):
+    patch = 14 if "patch14" in name else 16
+    size = (3 * patch, 5 * patch)
+    model = tiny(name, img_size=size)
+    batch = images(*size)
+    assert far(pixtree.retrofit(model, partitioner="grid")(batch), model(batch)) <= TOLERANCE
+
+
+@pytest.mark.parametrize("name", ["vit_tiny_patch16_224", "deit3_small_patch16_224", "vit_base_patch16_siglip_224", *ROTARY])
+@pytest.mark.parametrize("cells", [(6, 6), (3, 5)])
+@torch.no_grad()
+def test_so_they_do_on_another_grid_than_the_pretraining_one(name, cells):
+    patch = 14 if "patch14" in name else 16
+    model = tiny(name, dynamic_img_size=True)
+    batch = images(cells[0] * patch, cells[1] * patch)
+    assert far(pixtree.retrofit(model, partitioner="grid")(batch), model(batch)) <= TOLERANCE
+
+
+@torch.no_grad()
+def test_a_finer_position_table_keeps_the_logits():
+    model, batch = tiny("vit_tiny_patch16_224"), images(64)
+    for resolution in (4, 8, 32):
+        same = pixtree.retrofit(model, partitioner="grid", position_resolution=resolution)
+        assert same.position_resolution == resolution
+        assert far(same(batch), model(batch)) <= TOLERANCE
+
+
+@torch.no_grad()
+def test_the_position_resolution_can_change_later():
+    model, batch = tiny("vit_tiny_patch16_224"), images(64)
+    same = pixtree.retrofit(model, partitioner="grid")
+    assert same.position_resolution is None
+    for resolution in (16, 32):
+        same.set_position_resolution(resolution)
+        assert same.tokenizer.positions.table.shape == (resolution**2, 48)
+        assert far(same(batch), model(batch)) <= TOLERANCE
+    same.set_position_resolution(24)
+    assert bool(same(batch).isfinite().all())
+
+
+@torch.no_grad()
+def test_pixels_as_they_are_mean_the_same_as_normalised_ones():
+    model = tiny("deit_tiny_patch16_224")
+    pixels = torch.randint(0, 256, (2, 3, 64, 64), dtype=torch.uint8, generator=torch.Generator().manual_seed(2))
+    mean, std = (torch.tensor(model.pretrained_cfg[key]).view(3, 1, 1) for key in ("mean", "std"))
+    same = pixtree.retrofit(model, partitioner="grid")
+    assert far(same(pixels), model((pixels / 255 - mean) / std)) <= TOLERANCE
+
+
+@torch.no_grad()
+def test_features_and_intermediates_are_those_of_timm_too():
+    for name in ("vit_small_patch14_reg4_dinov2", "vit_small_patch16_dinov3"):
+        model = tiny(name)
+        batch, same = images(FAMILIES[name]), pixtree.retrofit(model, partitioner="grid")
+        assert far(same.forward_features(batch), model.forward_features(batch)) <= TOLERANCE
+        features = same.forward_features(batch)
+        assert far(same.forward_head(features, pre_logits=True), model.forward_head(features, pre_logits=True)) <= TOLERANCE
+        for options in (
+            {"indices": 1},
+            {"indices": [0, -1], "norm": True},
+            {"output_fmt": "NLC", "indices": [0]},
+        ):
+            final, found = same.forward_intermediates(batch, **options)
+            expected_final, expected = model.forward_intermediates(batch, **options)
+            assert far(final, expected_final) <= TOLERANCE
+            assert [one.shape for one in found] == [one.shape for one in expected]
+            assert all(far(a, b) <= TOLERANCE for a, b in zip(found, expected, strict=True))
+        pairs = same.forward_intermediates(batch, indices=1, return_prefix_tokens=True, intermediates_only=True)
+        assert pairs[0][1].shape == (2, model.num_prefix_tokens, 48)
+
+
+@torch.no_grad()
+def test_a_module_that_is_retrofitted_stays_as_it_is():
+    model, batch = tiny("vit_tiny_patch16_224"), images(64)
+    before = model(batch)
+    regions = pixtree.retrofit(model, tokens=9)
+    regions.reset_classifier(3)
+    assert torch.equal(model(batch), before)
+    assert regions(batch).shape == (2, 3)

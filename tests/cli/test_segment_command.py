@@ -131,12 +131,29 @@ def test_a_bad_value_is_one_line_and_writes_nothing(photo, out, options, words):
         ["--tokens", "5", "--level", "3"],
         ["--tokens", "5", "--criterion", "aicc"],
         ["--at-most", "5", "--tokens", "3"],
-        ["--partitioner", "grid", "--level", "3"],
-        ["--partitioner", "grid", "--relax"],
     ],
 )
 def test_options_that_exclude_one_another_are_a_usage_error(photo, out, options):
     assert_refused(run("segment", photo, "-o", out / "labels.png", *options), out, "--", code=2)
+
+
+@pytest.mark.parametrize("options", [["--level", "3"], ["--relax"], ["--compactness", "0.1"]])
+def test_another_partitioner_takes_a_count_only(photo, out, options):
+    refused = run("segment", photo, "-o", out / "labels.png", "--partitioner", "grid", *options)
+    assert_refused(refused, out, "takes tokens= only")
+
+
+def test_an_output_replaces_neither_the_input_nor_another_output(photo, out):
+    assert_refused(run("segment", photo, "-o", photo), out, photo.name, "twice", code=2)
+    assert_refused(run("segment", photo, "-o", out / "a.png", "--overlay", out / "a.png"), out, "a.png", "twice", code=2)
+
+
+def test_pixels_that_are_not_finite_are_refused(out, tmp_path):
+    import numpy as np
+    from PIL import Image
+
+    Image.fromarray(np.full((4, 4), np.nan, np.float32)).save(tmp_path / "nan.tif")
+    assert_refused(run("segment", tmp_path / "nan.tif", "-o", out / "labels.png", "--tokens", "2"), out, "NaN")
 
 
 def test_an_unknown_suffix_lists_the_choices(photo, out):

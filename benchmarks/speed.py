@@ -1,7 +1,8 @@
 """Speed and memory of image → tree → exact cut, beside the usual superpixel methods, on one photo at several sizes in one run.
 
-Times are processor time of one thread, interleaved, medians; compare ratios, not milliseconds. Memory is the peak of resident pages
-above the process before the call, each in a process of its own. `python benchmarks/speed.py -o benchmarks/results/speed.json`.
+Times are processor time of one thread, interleaved, medians (rivals beyond 1024 px: one run, as they take minutes); compare ratios,
+not milliseconds. Memory is the peak of resident pages above the process before the call, each in a process of its own.
+`python benchmarks/speed.py -o benchmarks/results/speed.json`.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from pixtree.evaluation.records import provenance, write_record
 from pixtree.files import replacing
 
 SIZES = (224, 512, 1024, 2048, 3584)
+INTERLEAVED = 1024  # up to this side every method runs several times, in turn
 TOKENS = 200
 RIVALS = ("slic", "felzenszwalb", "seeds", "seeds, 4 iterations")
 OURS = ("pixtree", "pixtree, relaxed", "lab", "tree", "cut", "relax")
@@ -95,7 +97,7 @@ def one_thread() -> None:
 def interleaved(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
     """Median processor seconds of each call; a slow moment of the machine hits all of them."""
     seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for call in calls.values():
+    for call in calls.values() if rounds > 1 else ():  # a first call is not what later ones cost
         call()
     for _ in range(rounds):
         for name, call in calls.items():
@@ -184,11 +186,14 @@ def measured() -> dict[str, Any]:
     rows = batches()
     for side in track(SIZES, description="sizes"):
         image = photo(side)
-        calls = {**{name: stage(name, image) for name in OURS}, **{name: rival(name, image) for name in RIVALS}}
-        times = interleaved(calls, 7 if side <= 1024 else 5)
+        own, others = {name: stage(name, image) for name in OURS}, {name: rival(name, image) for name in RIVALS}
+        few = side > INTERLEAVED
+        times = {**interleaved(own, 5), **interleaved(others, 1)} if few else interleaved({**own, **others}, 7)
         for name, seconds in times.items():
             row = {"method": name, "side": side, "nanoseconds": seconds * 1e9 / side**2, "slower": seconds / times["pixtree"]}
-            rows.append({**row, "bytes": in_process("--peak", name, str(side))})
+            if name in own or side <= INTERLEAVED:
+                row["bytes"] = in_process("--peak", name, str(side))
+            rows.append(row)
     del os.environ["PIXTREE_THREADS"]
     return {"rows": rows, "claims": claims(rows)}
 

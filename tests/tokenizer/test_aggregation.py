@@ -5,6 +5,8 @@ import torch
 from pictures import constant, photo
 from torch.library import opcheck
 
+from pixtree.kernels import compiled
+from pixtree.kernels.rule import MergeRule
 from pixtree.kernels.segments import region_means
 from pixtree.tokenizer.aggregation import KERNELS, MODES, Similarity, aggregate, group_softmax, region_features
 from pixtree.tokenizer.ancestry import Ancestry, ancestry_of, cut_tree, traced
@@ -25,10 +27,19 @@ def batch_of(images, budget, similarity="likelihood"):
     return trees, labels, ancestry
 
 
+PHOTOS = [photo(height=7, width=8), photo("coffee", 7, 8)]
+
+
+def levels_of(images, count=9):
+    """The levels of the images' trees."""
+    planes = [compiled.lab(image) for image in images]
+    return [compiled.exact_cut(one, tuple(images[0].shape[1:]), MergeRule(), count, levels=True).levels for one in planes]
+
+
 @pytest.fixture(scope="module")
 def example():
     """Two small photos in nine regions, with random features in float64."""
-    _, labels, ancestry = batch_of([photo(height=7, width=8), photo("coffee", 7, 8)], Exactly(9))
+    _, labels, ancestry = batch_of(PHOTOS, Exactly(9))
     generator = torch.Generator().manual_seed(0)
     features = torch.randn(2, 3, 56, generator=generator, dtype=torch.float64)
     fixed = torch.randn(2, 2, 56, generator=generator, dtype=torch.float64)
@@ -110,13 +121,12 @@ class _Bound:
 
 def test_the_fused_straight_gradient_is_that_of_the_definition(example):
     features, fixed, labels, ancestry = example
-    similarity, results = with_kernel(), []
+    similarity, results, levels = with_kernel(), [], levels_of(PHOTOS)
     coefficients = torch.randn(2, 9, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     for fused in (True, False):
         planes, weight = features.clone().requires_grad_(), torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
         if fused:
-            arguments = (similarity.precision, labels, 9, ancestry.group, ancestry.partner, ancestry.level)
-            pooled = straight_means(planes, fixed, weight, *arguments)
+            pooled = straight_means(planes, fixed, weight, similarity.precision, labels, 9, levels)
         else:
             pooled = aggregate(planes, fixed, ancestry, similarity, weight, "straight")
         results.append(torch.autograd.grad((pooled * coefficients).sum(), (planes, weight, similarity.log_sigma)))
@@ -126,9 +136,9 @@ def test_the_fused_straight_gradient_is_that_of_the_definition(example):
 
 
 def test_the_operator_is_well_behaved(example):
-    features, fixed, labels, ancestry = example
+    features, fixed, labels, _ = example
     weight, precision = (torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in (0.7, 0.5))
-    arguments = (labels, 9, ancestry.group, ancestry.partner, ancestry.level)
+    arguments = (labels, 9, levels_of(PHOTOS))
     opcheck(straight_means, (features.clone().requires_grad_(), fixed, weight, precision, *arguments))
 
 

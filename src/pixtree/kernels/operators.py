@@ -129,18 +129,16 @@ def exact_labels(
     """Labels (B, H, W) int32 of exactly min(count, H·W) regions per image from feature maps (B, C, H, W) float32, in threads."""
     kernels = backend("auto", features.device)
     rule = MergeRule(Cost(cost), Energy(energy), floor, length_quarters, ward_rounds)
-    inside = torch.ones(features.shape[-2:], dtype=torch.bool, device=features.device)
+    shape = (features.shape[-2], features.shape[-1])
 
     def labels_of(image: Tensor) -> Tensor:
-        _checked(image, inside.numel(), count)
-        tree = kernels.build(image.flatten(1).contiguous(), inside, rule)
-        splits = min(count, inside.numel()) - 1
-        opened = kernels.open_largest(tree.gain, tree.left, tree.right, splits)
-        labels: Tensor = kernels.cut_labels(tree.parent, opened)
-        return labels.view(inside.shape)
+        _checked(image, shape[0] * shape[1], count)
+        cut = kernels.exact_cut(image.flatten(1).contiguous(), shape, rule, min(count, shape[0] * shape[1]))
+        labels: Tensor = cut.labels
+        return labels.view(shape)
 
     labels = each(labels_of, features.unbind())
-    return torch.stack(labels) if labels else features.new_empty((0, *inside.shape), dtype=torch.int32)
+    return torch.stack(labels) if labels else features.new_empty((0, *shape), dtype=torch.int32)
 
 
 @exact_labels.register_fake

@@ -29,3 +29,8 @@ class MergeRule(NamedTuple):
     floor: float = 10.0  # φ, a variance in squared feature units
     length_quarters: int = 2  # β = length_quarters / 4: a power that √ can take
     ward_rounds: int = 1  # rounds, from the first, in which LIKELIHOOD uses Ward's cost
+
+    @property
+    def prunable(self) -> bool:
+        """Whether exact cuts can do without the whole tree: energies that bound their gains, and a first round on the grid."""
+        return self.energy == Energy.LOG_VARIANCE and self.cost not in (Cost.COSINE, Cost.TANIMOTO)

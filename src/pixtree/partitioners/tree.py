@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from pixtree.partitioners.baseline import Baseline, LabelMap, Setting
-from pixtree.trees.build import hierarchy_of_image
+from pixtree.trees.batch import partition_images
+from pixtree.trees.cuts import Exactly
 from pixtree.trees.similarity import Similarity
 
 
@@ -22,12 +23,14 @@ class Tree(Baseline):
 
     def labels_at(self, image: Tensor, setting: Setting) -> LabelMap:
         """The cut with exactly that many regions."""
-        tree = hierarchy_of_image(
-            image,
+        part = partition_images(
+            image[None],
+            Exactly(int(setting[0])),
             similarity=self.similarity,
             compactness=self.compactness,
             energy=self.energy,
             floor=self.floor,
+            relax=self.relax,
             backend=self.backend,
         )
-        return tree.cut(tokens=int(setting[0]), relax=self.relax).numpy()
+        return part.numpy()

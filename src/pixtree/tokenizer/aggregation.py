@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from pixtree.kernels.segments import region_means
-from pixtree.tokenizer.ancestry import Ancestry
+from pixtree.tokenizer.ancestry import Ancestry, Levels
 from pixtree.tokenizer.straight import straight_means
 
 MODES = ("straight", "raw", "normalised", "mean")
@@ -161,30 +161,20 @@ def region_features(
     fixed: Tensor | None,
     labels: Tensor,
     count: int,
-    ancestry: Ancestry | None,
+    ancestry: Ancestry | Levels | None,
     similarity: Similarity,
     weight: Tensor | float,
     mode: str,
 ) -> Tensor:
     """f* (B, N, d): `aggregate`, by the shortest way to the same values and gradients.
 
-    Without an ancestry (a partition that no tree made) regions take plain means.
+    Without an ancestry (a partition that no tree made) regions take plain means. Levels serve mode "straight" with a Gaussian κ.
     """
     if ancestry is None or fixed is None or (mode == "mean" and ancestry.whole):
         return region_means(features, labels, count)
     fixed = fixed.to(features.dtype)
-    if mode == "straight" and ancestry.whole and similarity.kernel == "gaussian" and features.device.type == "cpu":
-        scalar = torch.as_tensor(weight, dtype=features.dtype)
-        means: Tensor = straight_means(
-            features,
-            fixed,
-            scalar,
-            similarity.precision.to(features.dtype),
-            labels,
-            count,
-            ancestry.group,
-            ancestry.partner,
-            ancestry.level,
-        )
+    if isinstance(ancestry, Levels):
+        scalars = torch.as_tensor(weight, dtype=features.dtype), similarity.precision.to(features.dtype)
+        means: Tensor = straight_means(features, fixed, *scalars, labels, count, ancestry.images)
         return means
     return aggregate(features, fixed, ancestry, similarity, weight, mode)

@@ -37,6 +37,17 @@ class Ancestry(NamedTuple):
         return cls(group, partner, level, torch.cat(padded), all(one.whole for one in images))
 
 
+class Levels(NamedTuple):
+    """The same as the levels of each image's tree, `ExactCut.levels`; with the labels of a cut they say who its members are."""
+
+    images: list[Tensor]
+
+    @property
+    def whole(self) -> bool:
+        """Whether regions are whole nodes."""
+        return True
+
+
 class Cut(NamedTuple):
     """One image's labels (H, W) int32, and which inner nodes (M−1,) are split; None where regions are not whole nodes."""
 

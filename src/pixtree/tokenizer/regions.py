@@ -1,19 +1,22 @@
 """RegionEncoder: from images to regions with learned features and colours; what reconstruction trains and what ships."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from pixtree.kernels.reference.cutting import ExactCut
 from pixtree.kernels.segments import region_means
 from pixtree.kernels.threads import each
 from pixtree.tokenizer.aggregation import MODES, Similarity, region_features
-from pixtree.tokenizer.ancestry import Ancestry, ancestry_of, cut_tree
+from pixtree.tokenizer.ancestry import Ancestry, Levels, ancestry_of, cut_tree
 from pixtree.tokenizer.decision import UNIT, Decision
 from pixtree.tokenizer.encoder import Encoder
-from pixtree.trees.build import hierarchy_of_features
+from pixtree.trees.build import exact_cut_of_features, hierarchy_of_features
 from pixtree.trees.cuts import Budget, Exactly
 from pixtree.trees.partition import Partition
+from pixtree.trees.similarity import merge_rule
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +49,7 @@ class Cuts:
     partition: Partition
     count: int
     fixed: Tensor | None
-    ancestry: Ancestry | None
+    ancestry: Ancestry | Levels | None
 
 
 def pixel_values(images: Tensor) -> Tensor:
@@ -98,19 +101,40 @@ class RegionEncoder(nn.Module):
         """The partition of images (B, C, H, W) with features (B, d, P), and how its regions came about if that is asked for."""
         scale, learned = self.decision.scale(), features.to(torch.float32)
         shape = (int(images.shape[2]), int(images.shape[3]))
+        by_levels = ancestry and self._uses_levels(learned, budget)
 
-        def of_image(number: int) -> tuple[Tensor, Tensor, Ancestry | None]:
+        def of_image(number: int) -> tuple[Tensor, Tensor, Any]:
             planes = self.decision.planes(images[number], learned[number].detach(), scale, self.backend)
-            tree = hierarchy_of_features(planes, shape, picks=ancestry, backend=self.backend, **self.tree)  # type: ignore[arg-type]
-            cut = cut_tree(tree, budget)
-            return cut.labels, planes[: self.decision.fixed_count(images)], ancestry_of(tree, cut) if ancestry else None
+            fixed = planes[: self.decision.fixed_count(images)]
+            if isinstance(budget, Exactly) and by_levels == ancestry:
+                cut = self._exact_cut(planes, shape, budget.count, by_levels)
+                return cut.labels.view(shape), fixed, cut.levels
+            options: dict[str, Any] = {"picks": ancestry and not by_levels, "backend": self.backend, **self.tree}
+            tree = hierarchy_of_features(planes, shape, **options)
+            found = cut_tree(tree, budget)
+            if by_levels:  # they are the same for every cut
+                return found.labels, fixed, self._exact_cut(planes, shape, 1, True).levels
+            return found.labels, fixed, ancestry_of(tree, found) if ancestry else None
 
         labels, fixed, traced = zip(*each(of_image, range(len(features))), strict=True)
         partition = Partition(torch.stack(labels))
         count = most_regions(partition, budget)
         if not ancestry:
             return Cuts(partition, count, None, None)
-        return Cuts(partition, count, torch.stack(fixed) / UNIT, Ancestry.stack([one for one in traced if one is not None], count))
+        return Cuts(
+            partition, count, torch.stack(fixed) / UNIT, Levels(list(traced)) if by_levels else Ancestry.stack(traced, count)
+        )
+
+    def _exact_cut(self, planes: Tensor, shape: tuple[int, int], count: int, levels: bool) -> ExactCut:
+        options: dict[str, Any] = {"levels": levels, "backend": self.backend, **self.tree}
+        return exact_cut_of_features(planes, shape, count, **options)
+
+    def _uses_levels(self, features: Tensor, budget: Budget) -> bool:
+        """Whether gradients take the fused way over levels, which knows the default aggregation of whole regions on a CPU."""
+        default = self.aggregation == "straight" and self.similarity.kernel == "gaussian" and not _tears(budget)
+        compiled = features.device.type == "cpu" and self.backend != "torch" and features.shape[2] > 1
+        rule: dict[str, Any] = {"similarity": "likelihood", "energy": "likelihood", "floor": 10.0, **self.tree}
+        return default and compiled and merge_rule(**rule).prunable
 
     def forward(self, images: Tensor, budget: Budget, partition: Partition | None = None) -> EncodedRegions:
         """Regions of images (B, C, H, W), uint8 or float 0..1, by the tree's cut or as a given partition has them."""

@@ -1,10 +1,12 @@
-"""The default aggregation, fused: plain means forwards, the gradient through κ backwards, in one pass over the tree each way.
+"""The default aggregation, fused: plain means forwards, the gradient through κ backwards, level by level.
 
 For a group P of members u with weights w_u ∝ |u| κ_u, log κ_u = −π D_u (π = 1/2σ², D_u = ‖Δfixed‖² + w‖f_u − f_m‖², m = u_max) the
 straight-through rule c_u = |u|/|P| + w_u − stopgrad(w_u) has, with G = ∂L/∂f and a_u = w_u (G_P·f_u − Σ_v w_v G_P·f_v):
 G_u += |u|/|P| G_P − 2πw a_u (f_u − f_m), G_m += 2πw a_u (f_u − f_m), ∂w −= π a_u ‖f_u − f_m‖², ∂π −= a_u D_u.
+A group is the part of a component that lies inside one region of the cut: all of it, or, at the cut, the members with one label.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,69 +14,54 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pixtree.kernels.compiled.jit import kernel
 from pixtree.kernels.compiled.workspace import scratch
 from pixtree.kernels.segments import region_means
 from pixtree.kernels.threads import each
+from pixtree.tokenizer.jit import tolerant, tolerant_inlined
 
 Array = NDArray[Any]
-COLUMNS = 8  # numbers per node beside its vectors
+COLUMNS = 5  # numbers per region beside its vectors
+USUAL = (8, 5)  # learned and fixed channels of the default tokenizer, for which loops over them unroll
+STRIP = 128  # pixels that are turned from planes to rows together
+
+_u8 = np.uint64
 
 
 @torch.library.custom_op("pixtree::straight_means", mutates_args=())
 def straight_means(
-    features: Tensor,
-    fixed: Tensor,
-    weight: Tensor,
-    precision: Tensor,
-    labels: Tensor,
-    count: int,
-    group: Tensor,
-    partner: Tensor,
-    level: Tensor,
+    features: Tensor, fixed: Tensor, weight: Tensor, precision: Tensor, labels: Tensor, count: int, levels: Sequence[Tensor]
 ) -> Tensor:
-    """Region means (B, N, d) of features (B, d, P), whose gradient also reaches κ; the last three are an `Ancestry`'s."""
+    """Region means (B, N, d) of features (B, d, P), whose gradient also reaches κ; levels are those of `ExactCut`, per image."""
     return region_means(features, labels, count)
 
 
 @straight_means.register_fake
 def _(
-    features: Tensor,
-    fixed: Tensor,
-    weight: Tensor,
-    precision: Tensor,
-    labels: Tensor,
-    count: int,
-    group: Tensor,
-    partner: Tensor,
-    level: Tensor,
+    features: Tensor, fixed: Tensor, weight: Tensor, precision: Tensor, labels: Tensor, count: int, levels: Sequence[Tensor]
 ) -> Tensor:
     return features.new_empty((features.shape[0], count, features.shape[1]))
 
 
 @torch.library.custom_op("pixtree::straight_gradients", mutates_args=(), device_types="cpu")
 def straight_gradients(
-    gradient: Tensor,
-    features: Tensor,
-    fixed: Tensor,
-    weight: Tensor,
-    precision: Tensor,
-    labels: Tensor,
-    group: Tensor,
-    partner: Tensor,
-    level: Tensor,
+    gradient: Tensor, features: Tensor, fixed: Tensor, weight: Tensor, precision: Tensor, labels: Tensor, levels: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor]:
     """Gradients of the features (B, d, P), and of (w, π) per image, (B, 2)."""
     planes = torch.empty_like(features, memory_format=torch.contiguous_format)
     scalars = features.new_zeros((features.shape[0], 2))
-    inputs = [one.contiguous().numpy() for one in (gradient, features, fixed.to(features.dtype), labels, group, partner, level)]
+    inputs = [one.contiguous().numpy() for one in (gradient, features, fixed.to(features.dtype), labels)]
     scale = (weight.numpy().reshape(1)[0], precision.numpy().reshape(1)[0])
-    values = group.shape[1] * (2 * features.shape[1] + fixed.shape[1] + COLUMNS)
-    words = values * features.element_size() // 4 // 2 * 2 + 2  # even, so that it can be read as float64
+    depth, others = features.shape[1], fixed.shape[1]
+    usual = ((0,) * depth, (0,) * others) if (depth, others) == USUAL else ((), ())
 
     def of_image(image: int) -> None:
-        slab = scratch("tree", words)[:words].view(inputs[1].dtype)[:values]
-        pull_back(*(one[image] for one in inputs), *scale, slab, planes[image].numpy(), scalars[image].numpy())
+        regions = levels[image].shape[1]
+        values = regions * (2 * depth + others + COLUMNS)
+        words = values * features.element_size() // 4 // 2 * 2 + 2  # even, so that it can be read as float64
+        slab = scratch("tree", words + regions)
+        region, numbers = slab[words : words + regions].view(np.int32), slab[:words].view(inputs[1].dtype)[:values]
+        found = planes[image].numpy(), scalars[image].numpy()
+        pull_back(*usual, *(one[image] for one in inputs), levels[image].numpy(), *scale, numbers, region, *found)
 
     each(of_image, range(features.shape[0]))
     return planes, scalars
@@ -82,228 +69,275 @@ def straight_gradients(
 
 @straight_gradients.register_fake
 def _(
-    gradient: Tensor,
-    features: Tensor,
-    fixed: Tensor,
-    weight: Tensor,
-    precision: Tensor,
-    labels: Tensor,
-    group: Tensor,
-    partner: Tensor,
-    level: Tensor,
+    gradient: Tensor, features: Tensor, fixed: Tensor, weight: Tensor, precision: Tensor, labels: Tensor, levels: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor]:
     return torch.empty_like(features), features.new_empty((features.shape[0], 2))
 
 
-@kernel
+@tolerant
 def pull_back(
+    learned: Any,
+    further: Any,
     gradient: Array,
     features: Array,
     fixed: Array,
     labels: Array,
-    group: Array,
-    partner: Array,
-    level: Array,
+    levels: Array,
     weight: Any,
     precision: Any,
     slab: Array,
+    region: Array,
     planes: Array,
     scalars: Array,
 ) -> None:
     """One image: from gradients of regions (N, d) to planes (d, P) and scalars (2,); see the head of this file.
 
-    slab: scratch of the features' type, K (2d + fixed + COLUMNS) values. Per node: ‖Δf‖² (near), D (far), the softmax's numerator
-    and G_P·f_u (along); per group: the largest log κ, the softmax's denominator (total), Σ numerator·along (mixed).
+    learned, further: tuples of lengths d and K where those are known when compiling, else empty.
+    slab, region: scratch, see `straight_gradients`. Rows of all levels stand one after another, pixels first.
     """
-    depth, pixels = features.shape
-    wide = depth + fixed.shape[0]
-    nodes = group.size
-    mean, pull = slab[: nodes * wide].reshape(nodes, wide), slab[nodes * wide : nodes * (wide + depth)].reshape(nodes, depth)
-    rows = slab[nodes * (wide + depth) :].reshape(COLUMNS, nodes)
-    size, largest, total, mixed, near, far, numerator, along = (
-        rows[0],
-        rows[1],
-        rows[2],
-        rows[3],
-        rows[4],
-        rows[5],
-        rows[6],
-        rows[7],
-    )
-    slab[:] = 0
-    largest[:] = -np.inf
-    region = np.empty(nodes, np.int32)
-    gather_means(features, fixed, labels, group, mean, size, region)
-    for node in range(nodes):
-        if group[node] < 0 and size[node] > 0:
-            for c in range(depth):
-                pull[node, c] = gradient[region[node], c]
-    end = nodes
-    while end > 0:
-        begin = end - 1
-        while begin > 0 and level[begin - 1] == level[end - 1]:
-            begin -= 1
-        compare(begin, end, depth, group, partner, mean, weight, precision, near, far, largest)
-        weigh(begin, end, depth, group, mean, size, precision, pull, far, largest, total, mixed, numerator, along)
+    depth = len(learned) if len(learned) > 0 else features.shape[0]
+    others = len(further) if len(further) > 0 else fixed.shape[0]
+    wide, most, pixels = depth + others, region.size, features.shape[1]
+    pick, members, start, offset = levels[0], levels[1], levels[2], levels[3]
+    mean = slab[: most * wide].reshape(most, wide)
+    pull = slab[most * wide : most * (wide + depth)].reshape(most, depth)
+    rows = slab[most * (wide + depth) :].reshape(COLUMNS, most)
+    to_rows(features, mean[:, :depth])
+    to_rows(fixed, mean[:, depth:])
+    region[:pixels] = labels
+    rows[0, :pixels] = 1
+    top = 0
+    while offset[top + 1] - offset[top] > 1:
+        here, up = offset[top], offset[top + 1]
+        begins = start[up - pixels + top : offset[top + 2] - pixels + top + 1]
+        gather_means(
+            learned,
+            further,
+            begins,
+            members[here:],
+            mean[here:up],
+            rows[0, here:up],
+            region[here:up],
+            mean[up:],
+            rows[0, up:],
+            region[up:],
+        )
+        top += 1
+    last = offset[top]
+    if region[last] >= 0:
+        pull[last] = gradient[region[last]]
+    for level in range(top - 1, -1, -1):
+        here, up = offset[level], offset[level + 1]
+        begins = start[up - pixels + level : offset[level + 2] - pixels + level + 1]
         share_out(
-            begin,
-            end,
-            depth,
-            group,
-            partner,
-            mean,
-            size,
+            learned,
+            further,
+            begins,
+            members[here:up],
+            pick[here:up],
+            mean[here:up],
+            rows[:, here:up],
+            region[here:up],
+            pull[here:up],
+            region[up:],
+            pull[up:],
+            gradient,
             weight,
             precision,
-            pull,
-            near,
-            far,
-            total,
-            mixed,
-            numerator,
-            along,
             scalars,
         )
-        end = begin
-    for p in range(pixels):
+    for begin in range(0, pixels, STRIP):
+        part = pull[begin : min(begin + STRIP, pixels)]
         for c in range(depth):
-            planes[c, p] = pull[p, c]
+            plane = planes[c, begin : begin + STRIP]
+            for p in range(part.shape[0]):
+                plane[p] = part[p, c]
 
 
-@kernel
-def gather_means(features: Array, fixed: Array, labels: Array, group: Array, mean: Array, size: Array, region: Array) -> None:
-    """Means, sizes and region labels of pixels, members and groups; members come before their group."""
-    depth, pixels = features.shape
-    wide = mean.shape[1]
-    for p in range(pixels):
-        for c in range(depth):
-            mean[p, c] = features[c, p]
-        for c in range(fixed.shape[0]):
-            mean[p, depth + c] = fixed[c, p]
-    for node in range(group.size):
-        if node < pixels:
-            size[node] = 1
-            region[node] = labels[node]
-        elif size[node] > 0:
-            for c in range(wide):
-                mean[node, c] /= size[node]
-        above = group[node]
-        if above >= 0:
-            size[above] += size[node]
-            region[above] = region[node]
-            for c in range(wide):
-                mean[above, c] += size[node] * mean[node, c]
+@tolerant_inlined
+def to_rows(planes: Array, rows: Array) -> None:
+    """rows (…, C) from planes (C, P), strip by strip, which stay in the cache."""
+    for begin in range(0, planes.shape[1], STRIP):
+        for c in range(planes.shape[0]):
+            plane = planes[c, begin : begin + STRIP]
+            part = rows[begin : begin + STRIP]
+            for p in range(plane.size):
+                part[p, c] = plane[p]
 
 
-@kernel
-def compare(
-    begin: int,
-    end: int,
-    depth: int,
-    group: Array,
-    partner: Array,
-    mean: Array,
-    weight: Any,
-    precision: Any,
-    near: Array,
-    far: Array,
-    largest: Array,
-) -> None:
-    """‖Δf‖² and D of every member's pick, and the largest log κ of each group."""
-    for u in range(begin, end):
-        above = group[u]
-        if above < 0:
-            continue
-        m = partner[u]
-        squares = mean[u, 0] * 0
-        for c in range(depth):
-            squares += (mean[u, c] - mean[m, c]) ** 2
-        others = squares * 0
-        for c in range(depth, mean.shape[1]):
-            others += (mean[u, c] - mean[m, c]) ** 2
-        near[u] = squares
-        far[u] = others + weight * squares
-        largest[above] = max(largest[above], -precision * far[u])
-
-
-@kernel
-def weigh(
-    begin: int,
-    end: int,
-    depth: int,
-    group: Array,
+@tolerant
+def gather_means(
+    learned: Any,
+    further: Any,
+    start: Array,
+    members: Array,
     mean: Array,
     size: Array,
-    precision: Any,
-    pull: Array,
-    far: Array,
-    largest: Array,
-    total: Array,
-    mixed: Array,
-    numerator: Array,
-    along: Array,
+    region: Array,
+    new_mean: Array,
+    new_size: Array,
+    new_region: Array,
 ) -> None:
-    """Numerator and G_P·f_u of every member; per group the softmax's denominator and Σ_v (numerator of v) G_P·f_v."""
-    for u in range(begin, end):
-        above = group[u]
-        if above < 0:
+    """Means, sizes and labels of the next level's regions; those that the cut divides get the label −1, and no mean."""
+    wide = len(learned) + len(further) if len(learned) > 0 else mean.shape[1]
+    for group in range(start.size - 1):
+        begin, end = _u8(start[group]), _u8(start[group + 1])
+        label = region[members[begin]]
+        for i in range(begin, end):
+            if region[members[i]] != label:
+                label = np.int32(-1)
+        new_region[group] = label
+        if label < 0:
             continue
-        factor = size[u] * np.exp(-precision * far[u] - largest[above])
-        product = factor * 0
-        for c in range(depth):
-            product += pull[above, c] * mean[u, c]
-        numerator[u], along[u] = factor, product
-        total[above] += factor
-        mixed[above] += factor * product
+        total = size[members[begin]] - size[members[begin]]
+        target = new_mean[group]
+        for c in range(wide):
+            target[c] = 0
+        for i in range(begin, end):
+            u = _u8(members[i])
+            total += size[u]
+            for c in range(wide):
+                target[c] += size[u] * mean[u, c]
+        for c in range(wide):
+            target[c] /= total
+        new_size[group] = total
 
 
-@kernel
+@tolerant
 def share_out(
-    begin: int,
-    end: int,
-    depth: int,
-    group: Array,
-    partner: Array,
+    learned: Any,
+    further: Any,
+    start: Array,
+    members: Array,
+    pick: Array,
     mean: Array,
-    size: Array,
+    rows: Array,
+    region: Array,
+    pull: Array,
+    new_region: Array,
+    new_pull: Array,
+    gradient: Array,
     weight: Any,
     precision: Any,
-    pull: Array,
-    near: Array,
-    far: Array,
-    total: Array,
-    mixed: Array,
-    numerator: Array,
-    along: Array,
     scalars: Array,
 ) -> None:
-    """Gradients of the members of one level from those of their groups."""
-    slope = precision * weight
-    slope += slope
-    for u in range(begin, end):
-        above = group[u]
-        if above < 0:
+    """Gradients of one level's regions from those of the next, and where the cut divides a component, from those of regions."""
+    depth = len(learned) if len(learned) > 0 else gradient.shape[1]
+    wide = len(learned) + len(further) if len(learned) > 0 else mean.shape[1]
+    having = np.zeros(gradient.shape[0], np.int32)  # members with that label, in a component that the cut divides
+    for group in range(start.size - 1):
+        begin, end = _u8(start[group]), _u8(start[group + 1])
+        if new_region[group] >= 0:
+            to_group(
+                depth,
+                wide,
+                begin,
+                end,
+                new_region[group],
+                members,
+                pick,
+                mean,
+                rows,
+                region,
+                pull,
+                new_pull[group],
+                weight,
+                precision,
+                scalars,
+            )
             continue
-        m = partner[u]
-        change = numerator[u] / total[above] * (along[u] - mixed[above] / total[above])
-        share, force = size[u] / size[above], slope * change
+        for i in range(begin, end):
+            if region[members[i]] >= 0:
+                having[region[members[i]]] += 1
+        for i in range(begin, end):  # each label's members at its first one
+            label = region[members[i]]
+            if label < 0 or having[label] == 0:
+                continue
+            if having[label] == 1:
+                pull[members[i]] = gradient[label]
+            else:
+                to_group(
+                    depth, wide, i, end, label, members, pick, mean, rows, region, pull, gradient[label], weight, precision, scalars
+                )
+            having[label] = 0
+
+
+@tolerant_inlined
+def to_group(
+    depth: int,
+    wide: int,
+    begin: Any,
+    end: Any,
+    label: Any,
+    members: Array,
+    pick: Array,
+    mean: Array,
+    rows: Array,
+    region: Array,
+    pull: Array,
+    force: Array,
+    weight: Any,
+    precision: Any,
+    scalars: Array,
+) -> None:
+    """Gradients of the members of one group, members[begin:end] with that label, from that of the group.
+
+    rows, per region: |u|, ‖Δf‖² (near), D (far), the softmax's numerator and G_P·f_u (along).
+    """
+    size, near, far, numerator, along = rows[0], rows[1], rows[2], rows[3], rows[4]
+    zero = precision - precision  # of the features' type, which a literal would widen
+    largest, total, sizes, mixed = zero - np.float32(np.inf), zero, zero, zero
+    for i in range(begin, end):
+        u = _u8(members[i])
+        if region[u] != label:
+            continue
+        m = _u8(pick[u])
+        squares, others, product = zero, zero, zero
         for c in range(depth):
-            step = force * (mean[u, c] - mean[m, c])
-            pull[u, c] += share * pull[above, c] - step
+            step = mean[u, c] - mean[m, c]
+            squares += step * step
+            product += force[c] * mean[u, c]
+        for c in range(depth, wide):
+            step = mean[u, c] - mean[m, c]
+            others += step * step
+        near[u], far[u], along[u] = squares, others + weight * squares, product
+        largest = max(largest, -precision * far[u])
+        sizes += size[u]
+    for i in range(begin, end):
+        u = _u8(members[i])
+        if region[u] == label:
+            numerator[u] = size[u] * np.exp(-precision * far[u] - largest)
+            total += numerator[u]
+            mixed += numerator[u] * along[u]
+            share = size[u] / sizes
+            for c in range(depth):
+                pull[u, c] = share * force[c]
+    slope = precision * weight + precision * weight
+    for i in range(begin, end):
+        u = _u8(members[i])
+        if region[u] != label:
+            continue
+        m = _u8(pick[u])
+        change = numerator[u] / total * (along[u] - mixed / total)
+        drift = slope * change
+        for c in range(depth):
+            step = drift * (mean[u, c] - mean[m, c])
+            pull[u, c] -= step
             pull[m, c] += step
         scalars[0] -= precision * change * near[u]
         scalars[1] -= change * far[u]
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    features, fixed, weight, precision, labels, _, group, partner, level = inputs
-    ctx.save_for_backward(features, fixed, weight, precision, labels, group, partner, level)
+    features, fixed, weight, precision, labels, _, levels = inputs
+    ctx.save_for_backward(features, fixed, weight, precision, labels, *levels)
 
 
-def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-    planes, scalars = straight_gradients(gradient, *ctx.saved_tensors)
-    weight, precision = scalars.sum(0).unbind()
-    return planes, None, weight, precision, None, None, None, None, None
+def _backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    features, fixed, weight, precision, labels, *levels = ctx.saved_tensors
+    planes, scalars = straight_gradients(gradient, features, fixed, weight, precision, labels, levels)
+    of_weight, of_precision = scalars.sum(0).unbind()
+    return planes, None, of_weight, of_precision, None, None, [None] * len(levels)
 
 
 straight_means.register_autograd(_backward, setup_context=_keep)

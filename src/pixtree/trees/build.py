@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from pixtree.kernels.backends import backend as choose_backend
+from pixtree.kernels.reference.cutting import ExactCut
 from pixtree.trees.features import colour_features, with_coordinates
 from pixtree.trees.hierarchy import Hierarchy
 from pixtree.trees.similarity import Likelihood, Similarity, merge_rule
@@ -46,14 +47,36 @@ def hierarchy_of_features(
     )
 
 
+def exact_cut_of_features(
+    features: Tensor,
+    shape: tuple[int, int],
+    count: int,
+    *,
+    similarity: Similarity | str = Likelihood(),
+    energy: str = "likelihood",
+    floor: float = 10.0,
+    levels: bool = False,
+    backend: str = "auto",
+) -> ExactCut:
+    """The cut with exactly min(count, H·W) regions of the tree that `hierarchy_of_features` gives, mostly without making it."""
+    rule = merge_rule(similarity, energy, floor)
+    planes = checked_features(features, shape, floor)
+    found: ExactCut = choose_backend(backend, planes.device).exact_cut(planes, shape, rule, min(count, planes.shape[1]), levels)
+    return found
+
+
 def hierarchy_of_image(
     image: Tensor, *, compactness: float = 0.0, mask: Tensor | None = None, backend: str = "auto", **options: object
 ) -> Hierarchy:
     """The tree of one checked image (C, H, W); `options` are those of `hierarchy_of_features`."""
-    shape = (int(image.shape[1]), int(image.shape[2]))
-    features = colour_features(image, choose_backend(backend, image.device))
-    features = with_coordinates(features, shape, compactness)
+    features, shape = features_of_image(image, compactness, backend)
     return hierarchy_of_features(features, shape, mask=mask, backend=backend, **options)  # type: ignore[arg-type]
+
+
+def features_of_image(image: Tensor, compactness: float, backend: str) -> tuple[Tensor, tuple[int, int]]:
+    """What the tree of a checked image (C, H, W) sees, planes (C', H·W), and (H, W)."""
+    shape = (int(image.shape[1]), int(image.shape[2]))
+    return with_coordinates(colour_features(image, choose_backend(backend, image.device)), shape, compactness), shape
 
 
 def checked_features(features: Tensor, shape: tuple[int, int], floor: float) -> Tensor:

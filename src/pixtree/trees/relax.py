@@ -1,6 +1,8 @@
 """Boundary polishing: pixels at a border move to the neighbouring region that fits them best."""
 
-import torch
+from types import ModuleType
+
+from torch import Tensor
 
 from pixtree.trees.hierarchy import Hierarchy
 from pixtree.trees.partition import Partition
@@ -18,6 +20,14 @@ def relax_boundaries(partition: Partition, tree: Hierarchy, *, sweeps: int = SWE
         features = tree.features.view(channels, height, width)
     else:
         features[:, tree.mask] = tree.features
-    labels = tree.kernels.relax(partition.labels[0], features, sweeps, smoothness)
+    return Partition(relaxed(partition.labels[0], features, tree.kernels, sweeps=sweeps, smoothness=smoothness)[None])
+
+
+def relaxed(
+    labels: Tensor, features: Tensor, kernels: ModuleType, *, sweeps: int = SWEEPS, smoothness: float = SMOOTHNESS
+) -> Tensor:
+    """Labels (H, W) int32 with polished boundaries, from planes (C, H, W)."""
+    moved = kernels.relax(labels, features, sweeps, smoothness)
     # A moved first pixel changes the order of the regions, so they are numbered anew.
-    return Partition(torch.stack([tree.kernels.connected_pieces(labels)]))
+    numbered: Tensor = kernels.connected_pieces(moved)
+    return numbered

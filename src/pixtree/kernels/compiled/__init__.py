@@ -4,6 +4,7 @@ from pixtree.kernels.compiled.attributes import boxes, joins, moments, sizes, su
 from pixtree.kernels.compiled.colour import lab, lightness
 from pixtree.kernels.compiled.cutting import best_ancestors, cheapest_cut, cut_labels, open_largest, persistence, relax
 from pixtree.kernels.compiled.merging import build
+from pixtree.kernels.compiled.pruning import exact_cut
 from pixtree.kernels.compiled.regions import connected_pieces
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "cheapest_cut",
     "connected_pieces",
     "cut_labels",
+    "exact_cut",
     "joins",
     "lab",
     "lightness",

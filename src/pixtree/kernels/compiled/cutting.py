@@ -1,5 +1,8 @@
 """Cuts of a tree in numba."""
 
+import math
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -9,6 +12,8 @@ from pixtree.kernels.compiled.arithmetic import bits_of, from_bits
 from pixtree.kernels.compiled.jit import kernel
 from pixtree.kernels.compiled.workspace import scratch
 from pixtree.kernels.reference.cutting import select_largest
+
+FEW = 2**16  # values that are sorted faster than counted
 
 scale_set = kernel(sequential.scale_set)
 relax_in_place = kernel(sequential.relax)
@@ -90,9 +95,16 @@ def persistence(gain: Tensor, left: Tensor, right: Tensor) -> Tensor:
     return torch.from_numpy(nodes["scale"].copy())
 
 
+def kth_largest(values: Any, k: int) -> Any:
+    """The k-th largest (k ≥ 1) of float32 values ≥ 0."""
+    if values.size < FEW:
+        return np.partition(values, values.size - k)[values.size - k]
+    return kth_by_bits(values, k)
+
+
 @kernel
-def kth_largest(values, k):
-    """The k-th largest (k ≥ 1) of float32 values ≥ 0, by their bits: a histogram of the upper half, then one of the lower."""
+def kth_by_bits(values, k):
+    """The same by a histogram of the upper half of the bits, then one of the lower: worth it for many values only."""
     upper, lower = np.zeros(65536, np.int32), np.zeros(65536, np.int32)
     for i in range(values.size):
         upper[np.uint32(bits_of(values[i])) >> np.uint32(16)] += 1
@@ -135,7 +147,12 @@ def keep_large(gain, left, right, threshold, number, kept, new_left, new_right, 
 
 
 def open_largest(gain: Tensor, left: Tensor, right: Tensor, count: int) -> Tensor:
-    """The `count` inner nodes of largest (λ, id), (M−1,) bool, without the λ of nodes that cannot be among them.
+    """The `count` inner nodes of largest (λ, id), (M−1,) bool: those that the nested cut with count + 1 regions opens."""
+    return largest_scales(gain, left, right, count)[0]
+
+
+def largest_scales(gain: Tensor, left: Tensor, right: Tensor, count: int) -> tuple[Tensor, float]:
+    """`open_largest`, and the smallest λ among them (∞ of none), without the λ of nodes that cannot be among them.
 
     If every gain in a subtree is below τ, so is every λ in it; and a node that pools a λ below τ ends below τ itself. So nodes
     whose subtree has no gain ≥ τ change no λ ≥ τ: they are left out, and if count nodes of λ ≥ τ remain, the answer is exact.
@@ -144,8 +161,8 @@ def open_largest(gain: Tensor, left: Tensor, right: Tensor, count: int) -> Tenso
     gains, children = gain.numpy(), (left.numpy(), right.numpy())
     opened = torch.zeros(inner, dtype=torch.bool)
     if count == 0:
-        return opened
-    words = scratch("tree", 5 * inner)
+        return opened, math.inf
+    words = scratch("cut", 5 * inner)
     number, kept, new_left, new_right = (words[i * inner : (i + 1) * inner].view(np.int32) for i in range(4))
     new_gain = words[4 * inner : 5 * inner].view(np.float32)
     guess = 4 * count
@@ -157,7 +174,7 @@ def open_largest(gain: Tensor, left: Tensor, right: Tensor, count: int) -> Tenso
         if int((scale >= float(threshold)).sum()) >= count:
             chosen = select_largest(scale, count)
             opened[torch.from_numpy(kept[:size])[chosen].to(torch.int64)] = True
-            return opened
+            return opened, float(scale[chosen].min())
         guess *= 4
 
 

@@ -5,8 +5,8 @@ What makes it fast: the first round works on the pixel grid without an edge list
 computed in blocks, so that its logarithm vectorises; and all of it happens in one reused slab of memory, since fresh pages cost
 more than the arithmetic.
 
-Kernels that loop over channels have a parameter `three`: a tuple of length 3 for images of three channels (then those loops
-unroll), else empty.
+Kernels that loop over channels have a parameter `known`: a tuple whose length is their number where that is known when compiling
+(3, or the 16 of `lanes`; then those loops unroll), else empty.
 Indices are unsigned, because signed ones pay for negative wrap-around.
 """
 
@@ -28,6 +28,7 @@ from pixtree.kernels.compiled.adjacency import (
 from pixtree.kernels.compiled.arithmetic import from_bits, log_at_least_one
 from pixtree.kernels.compiled.grouping import components_of_picks, gather_members, order_members
 from pixtree.kernels.compiled.jit import inlined, kernel
+from pixtree.kernels.compiled.lanes import LANES, LARGEST_LOGS, multiply_groups, row_factors
 from pixtree.kernels.compiled.picking import pick_on_grid, pick_regions
 from pixtree.kernels.compiled.workspace import scratch
 from pixtree.kernels.reference.merging import Tree
@@ -36,20 +37,21 @@ from pixtree.kernels.rule import Cost, Energy, MergeRule
 _f4, _i4, _u4, _i8, _u8 = np.float32, np.int32, np.uint32, np.int64, np.uint64
 _ONE, _ZERO = _f4(1.0), _f4(0.0)
 _GROUP = CHANNELS_PER_LOG
+_BLOCK = 256  # regions whose energies are computed together
 LARGEST_IMAGE = 2**30  # nodes are int32
 _GAUSSIAN, _WARD, _LIKELIHOOD = int(Cost.GAUSSIAN), int(Cost.WARD), int(Cost.LIKELIHOOD)
 
 
 # A region is one row of float32: means (C), size and, where variances count, squared deviations (C), energy.
 @kernel
-def merge(three, single, source, groups, start, ordered, node, key, pick, target, new_node, tree, next_node, leaves, rule):
+def merge(known, single, source, groups, start, ordered, node, key, pick, target, new_node, tree, next_node, leaves, rule):
     """Join the members of every component one after another: rows of the new regions, and a tree node per join.
 
     source: planes (C, N) of pixels in the first round (`single` is a tuple of length one), else rows of regions. Where the energy
     needs logarithms, the node's factors wait in `factors` and its size in `energy` until `finish_gains`, where the logarithm
     vectorises.
     """
-    channels = len(three) if len(three) > 0 else rule.channels
+    channels = len(known) if len(known) > 0 else rule.channels
     parent, left, right, altitude, gain, picked, energy, factors = tree
     leaf = len(single) > 0
     for group in range(groups):
@@ -109,19 +111,34 @@ def merge(three, single, source, groups, start, ordered, node, key, pick, target
 
 
 @kernel
-def region_energies(three, groups, rows, rule):
-    """Fill the energy of every row: n Σ_c log(1 + deviation_c / (n φ))."""
-    channels = len(three) if len(three) > 0 else rule.channels
-    for group in range(groups):
-        size = rows[group, channels]
-        scale = rule.inverse_floor / size
-        product, logs = _ONE, _ZERO
-        for c in range(channels):
-            product *= _ONE + rows[group, channels + 1 + c] * scale
-            if c % _GROUP == _GROUP - 1 or c == channels - 1:
-                logs += log_at_least_one(product)
-                product = _ONE
-        rows[group, 2 * channels + 1] = size * logs
+def region_energies(known, groups, rows, rule):
+    """Fill the energy of every row, n Σ_c log(1 + deviation_c / (n φ)), in blocks, so that the logarithm vectorises."""
+    channels = len(known) if len(known) > 0 else rule.channels
+    logs = (rule.channels + _GROUP - 1) // _GROUP
+    factors, energy = np.empty((logs, _BLOCK), np.float32), np.empty(_BLOCK, np.float32)
+    terms = np.ones((_BLOCK if len(known) == LANES else 1, LARGEST_LOGS * _GROUP), np.float32)
+    for begin in range(0, groups, _BLOCK):
+        count = min(groups - begin, _BLOCK)
+        part = rows[begin : begin + count]
+        for i in range(_u8(count)):
+            scale = rule.inverse_floor / part[i, channels]
+            if len(known) == LANES:
+                row_factors(part, i, scale, terms, i)
+                continue
+            product = _ONE
+            for c in range(channels):
+                product *= _ONE + part[i, channels + 1 + c] * scale
+                if c % _GROUP == _GROUP - 1 or c == channels - 1:
+                    factors[c // _GROUP, i] = product
+                    product = _ONE
+        if len(known) == LANES:
+            multiply_groups(count, terms, logs, factors)
+        energy[:] = _ZERO
+        for group in range(logs):
+            for i in range(count):
+                energy[i] += log_at_least_one(factors[group, i])
+        for i in range(count):
+            part[i, 2 * channels + 1] = part[i, channels] * energy[i]
 
 
 @kernel
@@ -160,13 +177,13 @@ def carve(slab, used, count):
 
 
 @kernel
-def grow(three, features, number, shape, on_grid, rule, slab, tree, level):
+def grow(known, features, number, shape, on_grid, rule, slab, tree, level):
     """All rounds from pixels to one region per piece; fills `tree` and `level`.
 
     features: planes (C, M). number: (H, W) int32 vertices inside a mask, read unless `on_grid`. Returns the number of rounds, the
     next free node, the number of pieces, and their nodes.
     """
-    channels = len(three) if len(three) > 0 else rule.channels
+    channels = len(known) if len(known) > 0 else rule.channels
     leaves = features.shape[1]
     height, width = shape
     wide = 2 * channels + 2 if rule.variances else channels + 1
@@ -205,7 +222,7 @@ def grow(three, features, number, shape, on_grid, rule, slab, tree, level):
         count = components_of_picks(leaves, pick, component, start)
         gather_members(leaves, count, component, start, members)
         order_members(count, start, members, key, pick, ordered)
-        next_node = merge(three, (0,), features, count, start, ordered, node, key, pick, rows, node, tree, next_node, leaves, rule)
+        next_node = merge(known, (0,), features, count, start, ordered, node, key, pick, rows, node, tree, next_node, leaves, rule)
         image_sides(height, width, sides)
         adjacency_of_grid(width, count, start, members, component, sides, row, neighbour, length, slot)
         level[leaves:next_node] = 1
@@ -222,15 +239,15 @@ def grow(three, features, number, shape, on_grid, rule, slab, tree, level):
     while row[count] > row[0]:
         cost = _WARD if rule.cost == _LIKELIHOOD and rounds < rule.ward_rounds else rule.cost
         if cost == _LIKELIHOOD:
-            region_energies(three, count, rows, rule)
-        pick_regions(three, cost, count, row, neighbour, length, rows, rule, best, key, pick)
+            region_energies(known, count, rows, rule)
+        pick_regions(known, cost, count, row, neighbour, length, rows, rule, best, key, pick)
         rounds += 1
         groups = components_of_picks(count, pick, component, start)
         gather_members(count, groups, component, start, members)
         order_members(groups, start, members, key, pick, ordered)
         before = next_node
         next_node = merge(
-            three, (), rows, groups, start, ordered, node, key, pick, new_rows, new_node, tree, next_node, leaves, rule
+            known, (), rows, groups, start, ordered, node, key, pick, new_rows, new_node, tree, next_node, leaves, rule
         )
         level[before:next_node] = rounds
         adjacency_of_regions(groups, start, members, component, row, neighbour, length, new_row, new_neighbour, new_length, slot)
@@ -262,6 +279,20 @@ class _KernelRule(NamedTuple):
     channels: int
 
 
+def check_size(leaves: int) -> None:
+    """Refuse images whose nodes int32 cannot number."""
+    if leaves > LARGEST_IMAGE:
+        raise ValueError(f"a tree has at most 2³⁰ pixels, got {leaves}; cut the image into tiles")
+
+
+def kernel_rule(rule: MergeRule, channels: int) -> _KernelRule:
+    """The rule as the kernels take it."""
+    logarithmic = rule.energy == Energy.LOG_VARIANCE
+    variances = logarithmic or rule.cost == Cost.LIKELIHOOD
+    inverse_floor = _ONE / _f4(rule.floor)
+    return _KernelRule(int(rule.cost), logarithmic, variances, inverse_floor, rule.length_quarters, rule.ward_rounds, channels)
+
+
 def build(features: Tensor, inside: Tensor, rule: MergeRule, picks: bool = False) -> Tree:
     """The tree of the pixels inside a mask (H, W); features are planes (C, M) float32 of its M pixels in raster order.
 
@@ -269,16 +300,11 @@ def build(features: Tensor, inside: Tensor, rule: MergeRule, picks: bool = False
     to 2²⁴ pixels per region.
     """
     channels, leaves = features.shape
-    if leaves > LARGEST_IMAGE:
-        raise ValueError(f"a tree has at most 2³⁰ pixels, got {leaves}; cut the image into tiles")
+    check_size(leaves)
     whole = bool(inside.all())
     on_grid = whole and leaves > 1 and rule.cost not in (Cost.COSINE, Cost.TANIMOTO)
-    logarithmic = rule.energy == Energy.LOG_VARIANCE
-    inverse_floor = _ONE / _f4(rule.floor)
-    variances = logarithmic or rule.cost == Cost.LIKELIHOOD
-    kernel_rule = _KernelRule(
-        int(rule.cost), logarithmic, variances, inverse_floor, rule.length_quarters, rule.ward_rounds, channels
-    )
+    compiled_rule = kernel_rule(rule, channels)
+    logarithmic = compiled_rule.logarithmic
     parent = np.empty(2 * leaves - 1, np.int32)
     parent[-1] = -1
     left, right = np.empty(leaves - 1, np.int32), np.empty(leaves - 1, np.int32)
@@ -291,11 +317,11 @@ def build(features: Tensor, inside: Tensor, rule: MergeRule, picks: bool = False
     factors = slab[words + 2 * leaves : words + 2 * leaves + logs * (leaves - 1)].view(np.float32).reshape(logs, leaves - 1)
     picked = np.empty(leaves - 1 if picks else 0, np.int32)
     tree = (parent, left, right, altitude, gain, picked, energy, factors)
-    three = (0, 0, 0) if channels == 3 else ()
+    known = (0, 0, 0) if channels == 3 else ()
     planes = features.contiguous().numpy()
     number = np.zeros((1, 1), np.int32) if on_grid else vertex_numbers(inside)
     shape = (int(inside.shape[0]), int(inside.shape[1]))
-    rounds, next_node, pieces, node = grow(three, planes, number, shape, on_grid, kernel_rule, slab, tree, level)
+    rounds, next_node, pieces, node = grow(known, planes, number, shape, on_grid, compiled_rule, slab, tree, level)
     if logarithmic:
         finish_gains(next_node - leaves, leaves, left, right, gain, energy, factors)
     join_pieces(pieces, node, next_node, leaves, rounds + 1, parent, left, right, level, altitude, gain, picked)

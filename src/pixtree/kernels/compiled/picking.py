@@ -5,6 +5,7 @@ import numpy as np
 from pixtree.kernels.arithmetic import CHANNELS_PER_LOG
 from pixtree.kernels.compiled.arithmetic import bits_of, edge_hash, length_power, log_at_least_one, order_key
 from pixtree.kernels.compiled.jit import inlined, kernel
+from pixtree.kernels.compiled.lanes import LANES, LARGEST_LOGS, multiply_groups, union_factors
 from pixtree.kernels.rule import Cost
 
 _f4, _i4, _u4, _i8, _u8 = np.float32, np.int32, np.uint32, np.int64, np.uint64
@@ -25,45 +26,52 @@ def pick_on_grid(features, height, width, halved, key, pick):
     above = np.full(width, _FAR, np.int64)
     below = np.empty(width, np.int64)
     beside = np.full(width + 1, _FAR, np.int64)  # beside[x] lies left of pixel x
+    after = beside[1:]
     cost = np.empty(width, np.float32)
     weight = _f4(0.5) if halved else _ONE
     for y in range(height):
         start = y * width
         squared_steps(features, channels, start, start + 1, width - 1, cost)
         for x in range(width - 1):
-            beside[x + 1] = order_key(bits_of(cost[x] * weight), start + x, start + x + 1)
+            after[x] = order_key(bits_of(cost[x] * weight), start + x, start + x + 1)
         if y + 1 < height:
             squared_steps(features, channels, start, start + width, width, cost)
             for x in range(width):
                 below[x] = order_key(bits_of(cost[x] * weight), start + x, start + x + width)
         else:
             below[:] = _FAR
+        keys, picks = key[start : start + width], pick[start : start + width]
         for x in range(width):
             best = above[x]
             step = -width
             if beside[x] < best:
                 best = beside[x]
                 step = -1
-            if beside[x + 1] < best:
-                best = beside[x + 1]
+            if after[x] < best:
+                best = after[x]
                 step = 1
             if below[x] < best:
                 best = below[x]
                 step = width
-            key[start + x] = best
-            pick[start + x] = _u4(start + x + step)
+            keys[x] = best
+            picks[x] = _u4(start + x + step)
         above, below = below, above
 
 
 @inlined
 def squared_steps(features, channels, first, second, count, cost):
-    """cost[i] = Σ_c (features[c, first + i] − features[c, second + i])², channel after channel."""
+    """cost[i] = Σ_c (features[c, first + i] − features[c, second + i])², channel after channel.
+
+    Slices, since an index with an offset is checked for its sign and then does not vectorise: five times as slow.
+    """
+    a, b = features[0, first : first + count], features[0, second : second + count]
     for i in range(count):
-        step = features[0, second + i] - features[0, first + i]
+        step = b[i] - a[i]
         cost[i] = step * step
     for c in range(1, channels):
+        a, b = features[c, first : first + count], features[c, second : second + count]
         for i in range(count):
-            step = features[c, second + i] - features[c, first + i]
+            step = b[i] - a[i]
             cost[i] += step * step
 
 
@@ -118,6 +126,43 @@ def energy_growth(count, channels, steps, deviations, products, sizes, energies,
 
 
 @inlined
+def gather_edges(count, channels, cost, firsts, seconds, rows, steps, deviations, products, sizes, energies, growth):
+    """What the costs of a block of edges need of their rows; for the cosine and Tanimoto kernels, the costs."""
+    for i in range(count):
+        a, b = _u8(firsts[i]), _u8(seconds[i])
+        if cost == _COSINE or cost == _TANIMOTO:
+            growth[i] = dissimilarity(a, b, rows, channels, cost)
+        else:
+            for c in range(channels):
+                steps[c, i] = rows[b, c] - rows[a, c]
+            products[i] = rows[a, channels] * rows[b, channels]
+            sizes[i] = rows[a, channels] + rows[b, channels]
+        if cost == _LIKELIHOOD:
+            for c in range(channels):
+                deviations[c, i] = rows[a, channels + 1 + c] + rows[b, channels + 1 + c]
+            energies[i] = rows[a, 2 * channels + 1] + rows[b, 2 * channels + 1]
+
+
+@inlined
+def growth_in_lanes(count, firsts, seconds, rows, rule, terms, factors, sizes, energies, growth):
+    """`gather_edges` and `energy_growth` of rows in lanes."""
+    for i in range(count):
+        a, b = _u8(firsts[i]), _u8(seconds[i])
+        size = rows[a, LANES] + rows[b, LANES]
+        spread, scale = rows[a, LANES] * rows[b, LANES] / size, rule.inverse_floor / size
+        union_factors(rows, a, b, spread, scale, terms, i)
+        sizes[i], energies[i] = size, rows[a, 2 * LANES + 1] + rows[b, 2 * LANES + 1]
+    logs = (rule.channels + _GROUP - 1) // _GROUP
+    multiply_groups(count, terms, logs, factors)
+    growth[:] = _ZERO
+    for group in range(logs):
+        for i in range(count):
+            growth[i] += log_at_least_one(factors[group, i])
+    for i in range(count):
+        growth[i] = max(sizes[i] * growth[i] - energies[i], _ZERO)
+
+
+@inlined
 def tie_goes_to(region, new, old):
     """Whether, at equal cost, region prefers its neighbour `new` over `old`: by the hash of the edge, then (first, second)."""
     new_hash = edge_hash(min(region, new), max(region, new))
@@ -137,16 +182,17 @@ def offer(region, other, cost_bits, best, pick):
 
 
 @kernel
-def pick_regions(three, cost, count, row, neighbour, length, rows, rule, best, key, pick):
+def pick_regions(known, cost, count, row, neighbour, length, rows, rule, best, key, pick):
     """Each region's cheapest neighbour; an edge is costed once, from its smaller end, and offered to both.
 
     Works in blocks: gather what the edges need, then loops over the block that vectorise, then the offers.
     """
-    channels = len(three) if len(three) > 0 else rule.channels
+    channels = len(known) if len(known) > 0 else rule.channels
     firsts, seconds, bits = np.empty(_BLOCK, np.uint32), np.empty(_BLOCK, np.uint32), np.empty(_BLOCK, np.int32)
     steps, deviations = np.empty((channels, _BLOCK), np.float32), np.empty((channels, _BLOCK), np.float32)
     products, sizes, energies = np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.float32)
-    scales, factors = np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.float32)
+    scales, factors = np.empty(_BLOCK, np.float32), np.empty((LARGEST_LOGS, _BLOCK), np.float32)
+    terms = np.ones((_BLOCK if len(known) == LANES else 1, LARGEST_LOGS * _GROUP), np.float32)
     growth, lengths = np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.float32)
     one, total = _u8(1), _u8(count)
     for region in range(total):
@@ -164,24 +210,15 @@ def pick_regions(three, cost, count, row, neighbour, length, rows, rule, best, k
                 e += one
             if e == _u8(row[region + one]):
                 region += one
-        for i in range(filled):
-            a, b = _u8(firsts[i]), _u8(seconds[i])
-            if cost == _COSINE or cost == _TANIMOTO:
-                growth[i] = dissimilarity(a, b, rows, channels, cost)
-            else:
-                for c in range(channels):
-                    steps[c, i] = rows[b, c] - rows[a, c]
-                products[i] = rows[a, channels] * rows[b, channels]
-                sizes[i] = rows[a, channels] + rows[b, channels]
+        if cost == _LIKELIHOOD and len(known) == LANES:
+            growth_in_lanes(filled, firsts, seconds, rows, rule, terms, factors, sizes, energies, growth)
+        else:
+            gather_edges(filled, channels, cost, firsts, seconds, rows, steps, deviations, products, sizes, energies, growth)
             if cost == _LIKELIHOOD:
-                for c in range(channels):
-                    deviations[c, i] = rows[a, channels + 1 + c] + rows[b, channels + 1 + c]
-                energies[i] = rows[a, 2 * channels + 1] + rows[b, 2 * channels + 1]
-        if cost == _LIKELIHOOD:
-            energy_growth(
-                filled, channels, steps, deviations, products, sizes, energies, rule.inverse_floor, scales, factors, growth
-            )
-        elif cost == _WARD or cost == _GAUSSIAN:
+                energy_growth(
+                    filled, channels, steps, deviations, products, sizes, energies, rule.inverse_floor, scales, factors[0], growth
+                )
+        if cost == _WARD or cost == _GAUSSIAN:
             squared_distances(filled, channels, steps, growth)
         if cost == _WARD:
             for i in range(filled):

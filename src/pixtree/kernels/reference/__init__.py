@@ -2,7 +2,7 @@
 
 from pixtree.kernels.reference.attributes import boxes, joins, moments, sizes, sum_upwards, volumes
 from pixtree.kernels.reference.colour import lab, lightness
-from pixtree.kernels.reference.cutting import best_ancestors, cheapest_cut, cut_labels, open_largest, persistence, relax
+from pixtree.kernels.reference.cutting import best_ancestors, cheapest_cut, cut_labels, exact_cut, open_largest, persistence, relax
 from pixtree.kernels.reference.merging import build
 from pixtree.kernels.reference.regions import connected_pieces
 
@@ -13,6 +13,7 @@ __all__ = [
     "cheapest_cut",
     "connected_pieces",
     "cut_labels",
+    "exact_cut",
     "joins",
     "lab",
     "lightness",

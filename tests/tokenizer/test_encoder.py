@@ -2,8 +2,10 @@
 
 import pytest
 import torch
+from torch.library import opcheck
 
 from pixtree.tokenizer.encoder import Encoder
+from pixtree.tokenizer.encoding import encode
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 3), (5, 7), (16, 16), (33, 18)])
@@ -50,3 +52,58 @@ def test_it_runs_in_the_precision_of_its_caller():
     with torch.autocast("cpu", torch.bfloat16):
         assert encoder(torch.rand(1, 3, 8, 8)).dtype == torch.bfloat16
     assert encoder.double()(torch.rand(1, 3, 8, 8).double()).dtype == torch.float64
+
+
+def scrambled(**options) -> Encoder:
+    """An encoder away from its start, where c₂ is zero."""
+    torch.manual_seed(2)
+    encoder = Encoder(**options)
+    with torch.no_grad():
+        for parameter in encoder.parameters():
+            parameter.copy_(torch.randn_like(parameter) * 0.3)
+    return encoder
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 3), (33, 18), (64, 52)])
+@pytest.mark.parametrize("options", [{}, {"channels": 1, "features": 5, "hidden": 6}, {"channels": 4}])
+def test_the_fused_encoder_equals_the_definition_and_its_gradients(size, options):
+    encoder = scrambled(**options)
+    images = torch.rand(2, options.get("channels", 3), *size)
+    fused, plain = encoder.fused(images), encoder.features(images)
+    assert encoder.is_fused(images)
+    assert torch.allclose(fused, plain, atol=1e-5)
+    weights = torch.randn_like(plain)
+    found, expected = (torch.autograd.grad((one * weights).sum(), encoder.parameters()) for one in (fused, plain))
+    for (name, _), a, b in zip(encoder.named_parameters(), found, expected, strict=True):
+        assert torch.allclose(a, b, atol=1e-4 * float(b.abs().max())), name
+
+
+@pytest.mark.parametrize("scale", [1e2, 1e4])
+def test_the_fused_encoder_bears_any_scale(scale):
+    encoder, images = scrambled(), torch.randn(1, 3, 9, 9) * scale
+    assert torch.allclose(encoder.fused(images), encoder.features(images), rtol=1e-4, atol=1e-4 * scale)
+
+
+def test_gradients_agree_with_finite_differences():
+    encoder, images = scrambled(features=3, hidden=4).double(), torch.rand(1, 3, 5, 6, dtype=torch.float64, requires_grad=True)
+    names = [name for name, _ in encoder.named_parameters()]
+
+    def encoded(pixels, *values):
+        return torch.func.functional_call(encoder, dict(zip(names, values, strict=True)), (pixels,))
+
+    assert torch.autograd.gradcheck(encoded, (images, *encoder.parameters()))
+
+
+def test_only_the_default_layers_in_float32_are_fused():
+    images = torch.rand(1, 3, 8, 8)
+    assert not any(Encoder(**options).is_fused(images) for options in ({"kernel_size": 3}, {"linear": True}, {"corners": True}))
+    assert not Encoder().double().is_fused(images.double())
+    assert not Encoder().is_fused(images.requires_grad_())
+    with torch.no_grad():
+        assert Encoder().is_fused(images)
+
+
+def test_the_operator_is_well_behaved():
+    encoder = scrambled(features=4, hidden=4)
+    layers = (encoder.residual, encoder.first, encoder.second)
+    opcheck(encode, (torch.rand(2, 3, 6, 5), *(tensor for layer in layers for tensor in (layer.weight, layer.bias))))

@@ -2,8 +2,19 @@
 
 import pytest
 import torch
+from torch.library import opcheck
 
-from pixtree.tokenizer.positions import KERNELS, Positions, joint_histogram, resampled_table
+from pixtree.kernels.segments import region_sizes
+from pixtree.models.positions import cell_counts
+from pixtree.tokenizer.positions import (
+    KERNELS,
+    Positions,
+    axis_bins,
+    embed_cells,
+    embedded_on_grid,
+    joint_histogram,
+    resampled_table,
+)
 
 PATCHES = (torch.arange(64)[:, None] // 16 * 4 + torch.arange(64) // 16).to(torch.int32)[None]
 
@@ -57,6 +68,28 @@ def test_gradients_of_the_table_agree_with_finite_differences(kernel):
         return torch.func.functional_call(positions, {"table": table}, (labels, 3))
 
     assert torch.autograd.gradcheck(embedded, positions.table.detach().requires_grad_())
+
+
+@pytest.mark.parametrize("grid", [(5, 5), (3, 7)])
+def test_the_fused_embedding_is_histogram_times_table(grid):
+    labels = torch.stack((PATCHES[0], PATCHES[0].T - 1))
+    table = torch.randn(grid[0] * grid[1], 6, requires_grad=True)
+    fused = embedded_on_grid(labels, 17, grid, table)
+    plain = (cell_counts(labels, 17, grid) / region_sizes(labels.flatten(1), 17).clamp_min(1.0)) @ table
+    assert torch.allclose(fused, plain, atol=1e-6)
+    weights = torch.randn_like(plain)
+    found, expected = (torch.autograd.grad((one * weights).sum(), table)[0] for one in (fused, plain))
+    assert torch.allclose(found, expected, atol=1e-5)
+
+
+def test_positions_follow_autocast():
+    with torch.autocast("cpu", torch.bfloat16):
+        assert Positions(6, 4)(PATCHES, 16).dtype == torch.bfloat16
+
+
+def test_the_operator_is_well_behaved():
+    bins = axis_bins(64, 4).cell[:, 0]
+    opcheck(embed_cells, (PATCHES, 16, 4 * bins, bins, torch.randn(16, 6, requires_grad=True)))
 
 
 def test_unknown_kernels_are_refused():

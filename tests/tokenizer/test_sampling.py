@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.library import opcheck
 
-from pixtree.kernels.segments import region_boxes
+from pixtree.kernels.segments import paint, region_boxes
 from pixtree.tokenizer.boxes import sample_boxes
 from pixtree.tokenizer.sampling import Sampler, extract, frames, taps
 
@@ -28,34 +28,54 @@ def test_square_patches_return_their_pixels_unchanged():
     assert torch.equal(tokens, expected)
 
 
-def test_the_fused_kernel_equals_the_definition_and_its_gradients():
-    arguments = example()
-    leaves = [arguments[i].clone().requires_grad_() for i in (0, 3, 4)]
-    others = [arguments[i].clone().requires_grad_() for i in (0, 3, 4)]
-    fused = sample_boxes(leaves[0], *arguments[1:3], *leaves[1:])[0]
-    plain = extract(others[0], *arguments[1:3], *others[1:])
+def injected(channels: int = 3, dtype: torch.dtype = torch.float64):
+    """Arguments of `sample_boxes`, with pixels outside all regions."""
+    _, labels, frame, mix, _ = example(dtype=dtype)
+    labels[0, 2, 3:5] = -1
+    generator = torch.Generator().manual_seed(2)
+    shapes = ((2, channels, 7, 9), (2, 4, channels), (channels,), (channels,), (channels, 3, 3))
+    pixels, change, scale, shift, background = (torch.rand(shape, generator=generator, dtype=dtype) for shape in shapes)
+    return pixels, change, scale, shift, labels, frame, mix, background
+
+
+def defined(pixels, change, scale, shift, labels, frame, mix, background):
+    """What `sample_boxes` computes, in its own words."""
+    picture = pixels + paint(change, labels.flatten(1)).view_as(pixels)
+    return extract(scale[:, None, None] * picture + shift[:, None, None], labels, frame, mix, background)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4, 6])
+def test_the_fused_kernel_equals_the_definition_and_its_gradients(channels):
+    arguments = injected(channels)
+    leaves = [arguments[i].requires_grad_() for i in (1, 6, 7)]
+    fused, plain = sample_boxes(*arguments)[0], defined(*arguments)
     assert torch.allclose(fused, plain, atol=1e-12)
     weights = torch.randn_like(plain)
-    for a, b in zip(
-        torch.autograd.grad((fused * weights).sum(), leaves), torch.autograd.grad((plain * weights).sum(), others), strict=True
-    ):
+    found, expected = (torch.autograd.grad((one * weights).sum(), leaves) for one in (fused, plain))
+    for a, b in zip(found, expected, strict=True):
         assert torch.allclose(a, b, atol=1e-10)
 
 
-@pytest.mark.parametrize("function", [lambda *a: sample_boxes(*a)[0], extract], ids=["fused", "torch"])
+@pytest.mark.parametrize("function", [lambda *a: sample_boxes(*a)[0], defined], ids=["fused", "torch"])
 def test_gradients_agree_with_finite_differences(function):
+    pixels, change, scale, shift, labels, frame, mix, background = injected()
+    inputs = (change.requires_grad_(), mix.requires_grad_(), background.requires_grad_())
+    assert torch.autograd.gradcheck(lambda d, m, b: function(pixels, d, scale, shift, labels, frame, m, b), inputs)
+
+
+def test_gradients_of_the_image_agree_with_finite_differences():
     image, labels, frame, mix, background = example()
-    inputs = (image.requires_grad_(), mix.requires_grad_(), background.requires_grad_())
-    assert torch.autograd.gradcheck(lambda x, m, b: function(x, labels, frame, m, b), inputs)
+    assert torch.autograd.gradcheck(lambda x: extract(x, labels, frame, mix, background), image.requires_grad_())
 
 
 def test_the_operator_is_well_behaved():
-    image, labels, frame, mix, background = example(dtype=torch.float32)
-    opcheck(sample_boxes, (image.requires_grad_(), labels, frame, mix.requires_grad_(), background.requires_grad_()))
+    pixels, change, scale, shift, labels, frame, mix, background = injected(dtype=torch.float32)
+    inputs = (pixels, change.requires_grad_(), scale, shift, labels, frame, mix.requires_grad_(), background.requires_grad_())
+    opcheck(sample_boxes, inputs)
 
 
 def test_rows_without_a_region_are_zero():
-    assert bool((sample_boxes(*example())[0][1, 3] == 0).all())
+    assert bool((sample_boxes(*injected())[0][1, 3] == 0).all())
 
 
 def test_boxes_grow_about_their_centre_and_stay_inside():

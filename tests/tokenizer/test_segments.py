@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.library import opcheck
 
-from pixtree.kernels.segments import paint, region_boxes, region_means, region_minima, region_sizes, region_sums
+from pixtree.kernels.segments import means_and_sizes, paint, region_boxes, region_means, region_minima, region_sizes, region_sums
 
 LABELS = torch.tensor([[0, 0, 1, -1], [2, 1, 1, 0]], dtype=torch.int32)
 VALUES = torch.tensor([[[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]], [[1.0, 1.0, 1.0, 1.0], [0.0, 2.0, 4.0, 6.0]]])
@@ -45,6 +45,7 @@ def test_gradients_of_minima_and_paint():
 
 def test_the_operators_are_well_behaved():
     opcheck(region_sums, (VALUES.clone().requires_grad_(), LABELS, 3))
+    opcheck(means_and_sizes, (VALUES.clone().requires_grad_(), LABELS, 3))
     opcheck(paint, (torch.randn(2, 3, 2, requires_grad=True), LABELS))
 
 

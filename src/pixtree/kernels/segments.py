@@ -19,12 +19,23 @@ Array = NDArray[Any]
 @kernel
 def add_planes(values: Array, labels: Array, sums: Array) -> None:
     """sums[n, c] += values[c, p] over the pixels p of region n; values (C, P), sums (N, C) float64."""
-    # Pixels outside, channels inside: neighbours mostly share a region, and the additions of channels do not wait for each other.
-    for p in range(labels.size):
-        region = labels[p]
-        if region >= 0:
-            for c in range(values.shape[0]):
-                sums[region, c] += values[c, p]
+    # Neighbours mostly share a region, so sums stay in registers until it changes; four channels do not wait for each other.
+    channels = values.shape[0]
+    for c in range(0, channels, 4):
+        v0, v1 = values[c], values[min(c + 1, channels - 1)]
+        v2, v3 = values[min(c + 2, channels - 1)], values[min(c + 3, channels - 1)]
+        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+        for p in range(labels.size):
+            s0 += v0[p]
+            s1 += v1[p]
+            s2 += v2[p]
+            s3 += v3[p]
+            if p + 1 == labels.size or labels[p + 1] != labels[p]:
+                if labels[p] >= 0:
+                    for k, total in enumerate((s0, s1, s2, s3)):
+                        if c + k < channels:
+                            sums[labels[p], c + k] += total
+                s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
 
 
 @kernel
@@ -33,6 +44,16 @@ def count_pixels(labels: Array, sizes: Array) -> None:
     for p in range(labels.size):
         if labels[p] >= 0:
             sizes[labels[p]] += 1
+
+
+@kernel
+def mean_planes(values: Array, labels: Array, sums: Array, sizes: Array, means: Array) -> None:
+    """means (N, C) of values (C, P) over the pixels of each region, 0 if it has none; sums (N, C) and sizes (N,) start at 0."""
+    add_planes(values, labels, sums)
+    count_pixels(labels, sizes)
+    for region in range(sizes.size):
+        for c in range(values.shape[0]):
+            means[region, c] = sums[region, c] / max(sizes[region], 1)
 
 
 @kernel
@@ -46,14 +67,19 @@ def spread_rows(rows: Array, labels: Array, planes: Array) -> None:
 @kernel
 def grow_boxes(labels: Array, boxes: Array) -> None:
     """boxes (N, 4) int32 grow to hold the pixels of their regions; labels (H, W)."""
-    for y in range(labels.shape[0]):
-        for x in range(labels.shape[1]):
+    height, width = labels.shape
+    for y in range(height):
+        start = 0
+        for x in range(width):
             region = labels[y, x]
+            if x + 1 < width and labels[y, x + 1] == region:
+                continue  # rows of one region count at their end
             if region >= 0:
                 boxes[region, 0] = min(boxes[region, 0], y)
-                boxes[region, 1] = min(boxes[region, 1], x)
+                boxes[region, 1] = min(boxes[region, 1], start)
                 boxes[region, 2] = max(boxes[region, 2], y + 1)
                 boxes[region, 3] = max(boxes[region, 3], x + 1)
+            start = x + 1
 
 
 @torch.library.custom_op("pixtree::region_sums", mutates_args=())
@@ -139,8 +165,48 @@ def region_sizes(labels: Tensor, count: int, dtype: torch.dtype = torch.float32)
 
 def region_means(values: Tensor, labels: Tensor, count: int) -> Tensor:
     """Means (B, N, C) of planes (B, C, P) over the regions of labels (B, P); 0 for rows that no pixel has. [`eq:aggr`]"""
-    sums: Tensor = region_sums(values, labels, count)
-    return sums / region_sizes(labels, count, values.dtype).clamp_min(1.0)
+    means: Tensor = means_and_sizes(values, labels, count)[0]
+    return means
+
+
+@torch.library.custom_op("pixtree::means_and_sizes", mutates_args=())
+def means_and_sizes(values: Tensor, labels: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """`region_means` (B, N, C), and the pixels of each region as `region_sizes` has them, (B, N, 1)."""
+    sizes = region_sizes(labels, count, values.dtype)
+    return region_sums(values, labels, count) / sizes.clamp_min(1.0), sizes
+
+
+@means_and_sizes.register_kernel("cpu")
+def _means_on_cpu(values: Tensor, labels: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    planes, numbers = values.detach().contiguous(), labels.contiguous()
+    batch, channels = values.shape[:2]
+    sums, sizes = torch.zeros((batch, count, channels), dtype=torch.float64), torch.zeros((batch, count), dtype=torch.int64)
+    means = values.new_empty((batch, count, channels))
+
+    def of_image(image: int) -> None:
+        mean_planes(*(one[image].numpy() for one in (planes, numbers, sums, sizes, means)))
+
+    each(of_image, range(batch))
+    return means, sizes[..., None].to(values.dtype)
+
+
+@means_and_sizes.register_fake
+def _(values: Tensor, labels: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    shape = (values.shape[0], count, values.shape[1])
+    return values.new_empty(shape), values.new_empty((*shape[:2], 1))
+
+
+def _keep_sizes(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(inputs[1], output[1])
+
+
+def _means_backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None]:
+    labels, sizes = ctx.saved_tensors
+    return paint(gradient / sizes.clamp_min(1.0), labels), None, None
+
+
+means_and_sizes.register_autograd(_means_backward, setup_context=_keep_sizes)
 
 
 def region_minima(values: Tensor, labels: Tensor, count: int) -> Tensor:

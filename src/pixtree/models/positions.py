@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from pixtree.kernels.segments import region_means, region_sizes
 from pixtree.kernels.threads import each
 from pixtree.models.timm_import import timm
-from pixtree.tokenizer.positions import Positions, axis_bins, count_cells
+from pixtree.tokenizer.positions import Positions, axis_bins, count_cells, embedded_on_grid
 
 Grid = tuple[int, int]
 
@@ -60,9 +60,11 @@ class PatchPositions(Positions):
     def forward(self, labels: Tensor, count: int) -> Tensor:
         """Embeddings (B, N, D) of the regions of labels (B, H, W)."""
         grid = patch_grid(labels, self.patch)
+        table = resampled(self.table, self.grid, grid)
+        if labels.device.type == "cpu" and not torch.is_autocast_enabled("cpu"):
+            return embedded_on_grid(labels, count, grid, table)
         sizes = region_sizes(labels.flatten(1), count).clamp_min(1.0)
-        histogram = cell_counts(labels, count, grid) / sizes
-        return histogram.to(self.table.dtype) @ resampled(self.table, self.grid, grid)
+        return (cell_counts(labels, count, grid) / sizes).to(table.dtype) @ table
 
 
 def patch_grid(labels: Tensor, patch: int) -> Grid:

@@ -3,12 +3,14 @@
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as functional
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pixtree.kernels.compiled.jit import kernel as compiled
+from pixtree.kernels.compiled.jit import tolerant
 from pixtree.kernels.segments import region_sizes
 from pixtree.kernels.threads import each
 
@@ -53,7 +55,7 @@ def joint_histogram(labels: Tensor, count: int, bins: int, kernel: str = "hard",
     batch, height, width = labels.shape
     sizes = region_sizes(labels.flatten(1), count).clamp_min(1.0)
     if kernel == "hard" and labels.device.type == "cpu":
-        return _counted(labels.contiguous(), count, bins) / sizes
+        return _counted(labels.contiguous(), count, bins).div_(sizes)
     rows = axis_bins(height, bins, kernel, bandwidth, labels.device)
     columns = axis_bins(width, bins, kernel, bandwidth, labels.device)
     start = torch.arange(batch, device=labels.device)[:, None, None] * (count + 1)
@@ -83,6 +85,91 @@ def count_cells(labels: Array, row: Array, column: Array, bins: int, histogram: 
         for x in range(labels.shape[1]):
             if labels[y, x] >= 0:
                 histogram[labels[y, x], row[y] * bins + column[x]] += 1
+
+
+@torch.library.custom_op("pixtree::embed_cells", mutates_args=(), device_types="cpu")
+def embed_cells(labels: Tensor, count: int, row: Tensor, column: Tensor, table: Tensor) -> tuple[Tensor, Tensor]:
+    """Means (B, N, D) of table[row[y] + column[x]] over the pixels (y, x) of each region, and their histograms (B, N, cells).
+
+    labels: (B, H, W). row, column: (H,) and (W,) int64. table: (cells, D), the only one with a gradient. As regions touch few
+    cells, this is far cheaper than the product of histogram and table.
+    """
+    shape = (labels.shape[0], count)
+    rows, histogram = table.new_zeros((*shape, table.shape[1])), torch.zeros((*shape, table.shape[0]))
+    numbers, values = labels.contiguous(), table.detach().contiguous().numpy()
+    cells = row.numpy(), column.numpy()
+
+    def of_image(image: int) -> None:
+        mean_cells(numbers[image].numpy(), *cells, values, histogram[image].numpy(), rows[image].numpy())
+
+    each(of_image, range(len(labels)))
+    return rows, histogram
+
+
+@torch.library.custom_op("pixtree::embed_cells_backward", mutates_args=(), device_types="cpu")
+def embed_cells_backward(gradient: Tensor, histogram: Tensor) -> Tensor:
+    """The gradient of the table, (cells, D)."""
+    total = gradient.new_zeros((histogram.shape[2], gradient.shape[2]))
+    add_cells(histogram.flatten(0, 1).numpy(), gradient.detach().flatten(0, 1).contiguous().numpy(), total.numpy())
+    return total
+
+
+@embed_cells.register_fake
+def _(labels: Tensor, count: int, row: Tensor, column: Tensor, table: Tensor) -> tuple[Tensor, Tensor]:
+    shape = (labels.shape[0], count)
+    return table.new_empty((*shape, table.shape[1])), table.new_empty((*shape, table.shape[0]), dtype=torch.float32)
+
+
+@embed_cells_backward.register_fake
+def _(gradient: Tensor, histogram: Tensor) -> Tensor:
+    return gradient.new_empty((histogram.shape[2], gradient.shape[2]))
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(output[1])
+
+
+def _backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    return None, None, None, None, embed_cells_backward(gradient, ctx.saved_tensors[0])
+
+
+embed_cells.register_autograd(_backward, setup_context=_keep)
+
+
+@tolerant
+def mean_cells(labels: Array, row: Array, column: Array, table: Array, histogram: Array, rows: Array) -> None:
+    """One image: histogram (N, cells), which starts at 0, as shares of each region's pixels; rows (N, D) += histogram · table."""
+    for y in range(labels.shape[0]):
+        for x in range(labels.shape[1]):
+            if labels[y, x] >= 0:
+                histogram[labels[y, x], row[y] + column[x]] += 1
+    for n in range(histogram.shape[0]):
+        size = max(histogram[n].sum(), np.float32(1))
+        for cell in range(histogram.shape[1]):
+            if histogram[n, cell] > 0:
+                histogram[n, cell] /= size
+                share = table.dtype.type(histogram[n, cell])
+                for k in range(table.shape[1]):
+                    rows[n, k] += share * table[cell, k]
+
+
+@tolerant
+def add_cells(histogram: Array, rows: Array, table: Array) -> None:
+    """table[cell] += Σ_n histogram[n, cell] rows[n]."""
+    for n in range(histogram.shape[0]):
+        for cell in range(histogram.shape[1]):
+            if histogram[n, cell] > 0:
+                share = table.dtype.type(histogram[n, cell])
+                for k in range(table.shape[1]):
+                    table[cell, k] += share * rows[n, k]
+
+
+def embedded_on_grid(labels: Tensor, count: int, grid: tuple[int, int], table: Tensor) -> Tensor:
+    """Means (B, N, D) of a table (rows·columns, D) over the pixels of each region of labels (B, H, W), on the CPU; hard bins."""
+    row, column = (axis_bins(int(size), bins).cell[:, 0] for size, bins in zip(labels.shape[1:], grid, strict=True))
+    means: Tensor = embed_cells(labels, count, row * grid[1], column, table)[0]
+    return means
 
 
 def resampled_table(table: Tensor, bins: int) -> Tensor:
@@ -118,6 +205,8 @@ class Positions(nn.Module):
 
     def forward(self, labels: Tensor, count: int) -> Tensor:
         """Embeddings (B, N, D) of the regions of labels (B, H, W)."""
+        if self.kernel == "hard" and labels.device.type == "cpu" and not torch.is_autocast_enabled("cpu"):
+            return embedded_on_grid(labels, count, (self.bins, self.bins), self.table)
         return joint_histogram(labels, count, self.bins, self.kernel, self.bandwidth).to(self.table.dtype) @ self.table
 
     @classmethod

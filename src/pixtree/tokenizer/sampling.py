@@ -96,15 +96,18 @@ class Sampler(nn.Module):
 
     def forward(self, image: Tensor, labels: Tensor, count: int) -> Tensor:
         """F(S) of the regions 0..count − 1, (B, N, C, q, q), of images x̂ (B, C, H, W) and labels (B, H, W)."""
-        frame = frames(region_boxes(labels, count), (int(image.shape[2]), int(image.shape[3])), self.smallest, self.largest)
-        frame = frame.masked_fill(~_present(labels, count)[..., None], 0.0)
-        mix, background = self.mix.to(image.dtype), self.background.to(image.dtype)
-        if image.device.type != "cpu":
-            return extract(image, labels, frame, mix, background)
-        tokens: Tensor = sample_boxes(image, labels, frame, mix, background)[0]
+        frame = self.frames(labels, count)
+        return extract(image, labels, frame, self.mix.to(image.dtype), self.background.to(image.dtype))
+
+    def injected(self, pixels: Tensor, change: Tensor, scale: Tensor, shift: Tensor, labels: Tensor) -> Tensor:
+        """F(S) of x̂ = scale · (x + δ) + shift, fused on the CPU: x (B, C, H, W) without gradient, δ (B, N, C) per region."""
+        weights = (one.to(pixels.dtype) for one in (self.mix, self.background))
+        frame = self.frames(labels, int(change.shape[1]))
+        tokens: Tensor = sample_boxes(pixels, change, scale, shift, labels, frame, *weights)[0]
         return tokens
 
-
-def _present(labels: Tensor, count: int) -> Tensor:
-    """Which of the rows 0..count − 1 have a region, (B, N) bool."""
-    return torch.arange(count, device=labels.device) <= labels.flatten(1).amax(dim=1, keepdim=True)
+    def frames(self, labels: Tensor, count: int) -> Tensor:
+        """What is sampled of the regions 0..count − 1 of labels (B, H, W): see `frames`; empty where there is no region."""
+        boxes = region_boxes(labels, count)
+        frame = frames(boxes, (int(labels.shape[1]), int(labels.shape[2])), self.smallest, self.largest)
+        return frame.masked_fill(boxes[..., 2:3] == 0, 0.0)

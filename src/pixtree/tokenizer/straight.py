@@ -14,10 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pixtree.kernels.compiled.jit import tolerant, tolerant_inlined
 from pixtree.kernels.compiled.workspace import scratch
 from pixtree.kernels.segments import region_means
 from pixtree.kernels.threads import each
-from pixtree.tokenizer.jit import tolerant, tolerant_inlined
 
 Array = NDArray[Any]
 COLUMNS = 5  # numbers per region beside its vectors
@@ -180,8 +180,8 @@ def gather_means(
 ) -> None:
     """Means, sizes and labels of the next level's regions; those that the cut divides get the label −1, and no mean."""
     wide = len(learned) + len(further) if len(learned) > 0 else mean.shape[1]
-    for group in range(start.size - 1):
-        begin, end = _u8(start[group]), _u8(start[group + 1])
+    for group in range(_u8(start.size - 1)):
+        begin, end = _u8(start[group]), _u8(start[group + _u8(1)])
         label = region[members[begin]]
         for i in range(begin, end):
             if region[members[i]] != label:
@@ -190,16 +190,15 @@ def gather_means(
         if label < 0:
             continue
         total = size[members[begin]] - size[members[begin]]
-        target = new_mean[group]
         for c in range(wide):
-            target[c] = 0
+            new_mean[group, c] = 0
         for i in range(begin, end):
             u = _u8(members[i])
             total += size[u]
             for c in range(wide):
-                target[c] += size[u] * mean[u, c]
+                new_mean[group, c] += size[u] * mean[u, c]
         for c in range(wide):
-            target[c] /= total
+            new_mean[group, c] /= total
         new_size[group] = total
 
 
@@ -222,29 +221,18 @@ def share_out(
     scalars: Array,
 ) -> None:
     """Gradients of one level's regions from those of the next, and where the cut divides a component, from those of regions."""
-    depth = len(learned) if len(learned) > 0 else gradient.shape[1]
-    wide = len(learned) + len(further) if len(learned) > 0 else mean.shape[1]
     having = np.zeros(gradient.shape[0], np.int32)  # members with that label, in a component that the cut divides
-    for group in range(start.size - 1):
-        begin, end = _u8(start[group]), _u8(start[group + 1])
+    of_weight, of_precision = precision - precision, precision - precision
+    # Views are made here and not per group, where counting references to them would cost more than the arithmetic.
+    scratch_rows = (rows[0], rows[1], rows[2], rows[3], rows[4])
+    for group in range(_u8(start.size - 1)):
+        begin, end = _u8(start[group]), _u8(start[group + _u8(1)])
         if new_region[group] >= 0:
-            to_group(
-                depth,
-                wide,
-                begin,
-                end,
-                new_region[group],
-                members,
-                pick,
-                mean,
-                rows,
-                region,
-                pull,
-                new_pull[group],
-                weight,
-                precision,
-                scalars,
+            change = to_group(
+                learned, further, members, begin, end, pick, mean, scratch_rows, pull, new_pull, group, weight, precision
             )
+            of_weight += change[0]
+            of_precision += change[1]
             continue
         for i in range(begin, end):
             if region[members[i]] >= 0:
@@ -256,76 +244,88 @@ def share_out(
             if having[label] == 1:
                 pull[members[i]] = gradient[label]
             else:
-                to_group(
-                    depth, wide, i, end, label, members, pick, mean, rows, region, pull, gradient[label], weight, precision, scalars
+                alike = members[i:end][region[members[i:end]] == label]
+                change = to_group(
+                    learned,
+                    further,
+                    alike,
+                    _u8(0),
+                    _u8(alike.size),
+                    pick,
+                    mean,
+                    scratch_rows,
+                    pull,
+                    gradient,
+                    _u8(label),
+                    weight,
+                    precision,
                 )
+                of_weight += change[0]
+                of_precision += change[1]
             having[label] = 0
+    scalars[0] += of_weight
+    scalars[1] += of_precision
 
 
 @tolerant_inlined
 def to_group(
-    depth: int,
-    wide: int,
+    learned: Any,
+    further: Any,
+    members: Array,
     begin: Any,
     end: Any,
-    label: Any,
-    members: Array,
     pick: Array,
     mean: Array,
-    rows: Array,
-    region: Array,
+    rows: Any,
     pull: Array,
-    force: Array,
+    forces: Array,
+    group: Any,
     weight: Any,
     precision: Any,
-    scalars: Array,
-) -> None:
-    """Gradients of the members of one group, members[begin:end] with that label, from that of the group.
+) -> Any:
+    """Gradients of members[begin:end], a group, from that of the group, forces[group] (d,); returns its part of ∂w and ∂π.
 
-    rows, per region: |u|, ‖Δf‖² (near), D (far), the softmax's numerator and G_P·f_u (along).
+    rows: |u| per region, and scratch: ‖Δf‖² (near), D (far), the softmax's numerator and G_P·f_u (along) of the group's members.
     """
-    size, near, far, numerator, along = rows[0], rows[1], rows[2], rows[3], rows[4]
+    depth = len(learned) if len(learned) > 0 else forces.shape[1]
+    wide = len(learned) + len(further) if len(learned) > 0 else mean.shape[1]
+    size, near, far, numerator, along = rows
     zero = precision - precision  # of the features' type, which a literal would widen
     largest, total, sizes, mixed = zero - np.float32(np.inf), zero, zero, zero
     for i in range(begin, end):
-        u = _u8(members[i])
-        if region[u] != label:
-            continue
-        m = _u8(pick[u])
+        u, m = _u8(members[i]), _u8(pick[members[i]])
         squares, others, product = zero, zero, zero
         for c in range(depth):
             step = mean[u, c] - mean[m, c]
             squares += step * step
-            product += force[c] * mean[u, c]
+            product += forces[group, c] * mean[u, c]
         for c in range(depth, wide):
             step = mean[u, c] - mean[m, c]
             others += step * step
-        near[u], far[u], along[u] = squares, others + weight * squares, product
-        largest = max(largest, -precision * far[u])
+        near[i - begin], far[i - begin], along[i - begin] = squares, others + weight * squares, product
+        largest = max(largest, -precision * far[i - begin])
         sizes += size[u]
     for i in range(begin, end):
         u = _u8(members[i])
-        if region[u] == label:
-            numerator[u] = size[u] * np.exp(-precision * far[u] - largest)
-            total += numerator[u]
-            mixed += numerator[u] * along[u]
-            share = size[u] / sizes
-            for c in range(depth):
-                pull[u, c] = share * force[c]
-    slope = precision * weight + precision * weight
+        numerator[i - begin] = size[u] * np.exp(-precision * far[i - begin] - largest)
+        total += numerator[i - begin]
+        mixed += numerator[i - begin] * along[i - begin]
+        share = size[u] / sizes
+        for c in range(depth):
+            pull[u, c] = share * forces[group, c]
+    mixed /= total
+    slope, of_weight, of_precision = precision * weight + precision * weight, zero, zero
     for i in range(begin, end):
-        u = _u8(members[i])
-        if region[u] != label:
-            continue
-        m = _u8(pick[u])
-        change = numerator[u] / total * (along[u] - mixed / total)
+        u, m = _u8(members[i]), _u8(pick[members[i]])
+        change = numerator[i - begin] / total * (along[i - begin] - mixed)
         drift = slope * change
         for c in range(depth):
             step = drift * (mean[u, c] - mean[m, c])
             pull[u, c] -= step
             pull[m, c] += step
-        scalars[0] -= precision * change * near[u]
-        scalars[1] -= change * far[u]
+        of_weight -= precision * change * near[i - begin]
+        of_precision -= change * far[i - begin]
+    return of_weight, of_precision
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

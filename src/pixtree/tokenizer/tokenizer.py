@@ -130,10 +130,15 @@ class Tokenizer(nn.Module):
 
     def samples(self, regions: EncodedRegions, shape: tuple[int, int]) -> Tensor:
         """F(S), (B, N, C, q, q), in units of the pixels normalised by mean and std."""
-        injected = inject_means(regions.pixels, regions.colours, regions.means, regions.labels)
-        normal = torch.addcmul(self.shift.to(injected.dtype), injected, self.scale.to(injected.dtype))
-        batch, channels = normal.shape[:2]
-        tokens: Tensor = self.sampler(normal.view(batch, channels, *shape), regions.partition.labels, regions.count)
+        pixels, labels = regions.pixels, regions.partition.labels
+        batch, channels = pixels.shape[:2]
+        scale, shift = self.scale.to(pixels.dtype), self.shift.to(pixels.dtype)
+        if pixels.device.type == "cpu" and not pixels.requires_grad:
+            change = regions.colours - regions.means
+            return self.sampler.injected(pixels.view(batch, channels, *shape), change, scale[:, 0], shift[:, 0], labels)
+        injected = inject_means(pixels, regions.colours, regions.means, regions.labels)
+        normal = torch.addcmul(shift, injected, scale)
+        tokens: Tensor = self.sampler(normal.view(batch, channels, *shape), labels, regions.count)
         return tokens
 
     def embed(self, regions: EncodedRegions, shape: tuple[int, int]) -> Tokens:
@@ -150,7 +155,8 @@ class Tokenizer(nn.Module):
             with torch.autocast(labels.device.type, enabled=False):
                 features = features + self.gradients(pixels, labels, count)
         valid = torch.arange(count, device=labels.device) < regions.partition.counts[:, None]
-        features = features.masked_fill(~valid[..., None], 0.0)
+        if labels.device.type != "cpu" or not bool(valid.all()):  # asking another device would wait for it
+            features = features.masked_fill(~valid[..., None], 0.0)
         return Tokens(features, valid, regions.partition, self.prefix.to(features.dtype).expand(len(labels), -1, -1))
 
 

@@ -47,6 +47,20 @@ def inlined(function: Kernel) -> Kernel:
     return _compiled(function, forceinline=True)
 
 
+# Sums in any order, products fused into them: both vectorise. Infinities and NaN stay what they are.
+_TOLERANT = {"contract", "reassoc", "nsz"}
+
+
+def tolerant(function: Kernel) -> Kernel:
+    """Compile a function of learned values, which decide nothing: its last digits may differ between machines."""
+    return _compiled(function, fastmath=_TOLERANT)
+
+
+def tolerant_inlined(function: Kernel) -> Kernel:
+    """Compile such a function into its callers."""
+    return _compiled(function, fastmath=_TOLERANT, forceinline=True)
+
+
 class _Announcer(event.Listener):
     """Says, once per process, what a first call waits for."""
 

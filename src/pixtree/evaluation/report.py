@@ -2,7 +2,7 @@
 
 `python -m pixtree.evaluation.report` writes docs/results.md; `--check` only says whether it is up to date.
 A record is a JSON object whose "benchmark" names its renderer here; "title", "command", "date", "machine" and "versions"
-head its section.
+head its section; "bars" (what was wanted and what was found) end it.
 """
 
 import json
@@ -43,7 +43,8 @@ def section(record: Record, name: str) -> str:
     kind = record.get("benchmark")
     if kind not in RENDERERS:
         raise ValueError(f"{name} has no known benchmark: {kind!r}; choose one of {', '.join(RENDERERS)}")
-    return "\n".join([f"## {record.get('title', kind)}", "", source(record), "", RENDERERS[kind](record)])
+    parts = [f"## {record.get('title', kind)}", "", source(record), "", RENDERERS[kind](record)]
+    return "\n".join(parts + ([table(_BAR_COLUMNS, record["bars"])] if "bars" in record else []))
 
 
 def source(record: Record) -> str:
@@ -104,6 +105,8 @@ _SUPERPIXEL_COLUMNS = (
     ("seconds", "CPU s per image", ".3f"),
 )
 
+_BAR_COLUMNS = (("what", "Bar", ""), ("wanted", "Wanted", ""), ("found", "Found", ".4g"), ("met", "Met", ""))
+
 _VECTOR_COLUMNS = (
     ("method", "Drawing", ""),
     ("paths", "Paths", ".0f"),
@@ -124,10 +127,29 @@ def render_vectors(record: Record) -> str:
     return table(_VECTOR_COLUMNS, record["rows"])
 
 
+_LEAD_COLUMNS = (
+    ("image", "Photo", ""),
+    ("setting", "vtracer's best setting", ""),
+    ("bytes", "Its bytes", ",.0f"),
+    ("own_bytes", "Our bytes", ",.0f"),
+    ("vtracer", "vtracer dB", ".2f"),
+    ("pixtree", "pixtree dB", ".2f"),
+    ("lead", "Lead dB", ".2f"),
+)
+_SETTING_COLUMNS = tuple((key, "Setting" if key == "setting" else heading, form) for key, heading, form in _LEAD_COLUMNS[1:])
+
+
+def render_leads(record: Record) -> str:
+    """Our lead at equal bytes: means per setting of the other program, then every photo at the setting that comes nearest to us."""
+    parts = [table(_SETTING_COLUMNS, record["settings"]), table(_LEAD_COLUMNS, record["rows"])]
+    return "\n".join([*parts, *(f"{note}\n" for note in record.get("notes", []))])
+
+
 RENDERERS: dict[str, Callable[[Record], str]] = {
     "superpixels": render_superpixels,
     "table": render_table,
     "vectors": render_vectors,
+    "vectors_others": render_leads,
 }
 
 

@@ -9,20 +9,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pixtree.evaluation.renderers import Pixels, Renderer, at_size
 from pixtree.files import replacing
 from pixtree.tasks.vectorize import canvas_of, rendered, vectorize
+from pixtree.vector.drawing import Drawing
+from pixtree.vector.layers import layers_of
+from pixtree.vector.outlines import exact_outlines
+from pixtree.vector.planar import planar_map
+from pixtree.vector.svg import Style
 
-Pixels = NDArray[np.uint8]
-
-# vtracer's defaults, and five settings that span its range from few bytes to high quality.
+# vtracer's defaults, and six settings that span its range from few bytes to high quality; polygons make the most of bytes.
 VTRACER: dict[str, dict[str, Any]] = {
     "defaults": {},
     "photo": {"filter_speckle": 10, "color_precision": 8, "layer_difference": 48},
     "fine": {"filter_speckle": 2, "color_precision": 8, "layer_difference": 8},
-    "finest": {"filter_speckle": 1, "color_precision": 8, "layer_difference": 1},
-    "coarse": {"filter_speckle": 16, "color_precision": 6, "layer_difference": 32},
     "cutout": {"hierarchical": "cutout", "filter_speckle": 4, "color_precision": 8, "layer_difference": 16},
     "polygon": {"mode": "polygon", "filter_speckle": 4, "color_precision": 8, "layer_difference": 16},
+    "coarse polygon": {"mode": "polygon", "filter_speckle": 8, "color_precision": 8, "layer_difference": 24},
+    "coarsest polygon": {"mode": "polygon", "filter_speckle": 10, "color_precision": 8, "layer_difference": 48},
 }
 SIZES = (0.73, 1.37)
 
@@ -94,21 +98,6 @@ def measure(text: str, picture: Pixels, sizes: Sequence[float] = SIZES) -> dict[
     return found | {"bytes": float(len(text.encode())), "paths": float(text.count("<path"))}
 
 
-def at_size(text: str, shape: tuple[int, ...], background: str = "#ffffff") -> Pixels:
-    """An SVG text rendered to exactly (H, W, 3) pixels, each axis scaled for itself."""
-    import re
-
-    head, rest = text[: text.index("<svg")], text[text.index("<svg") :]
-    tag, body = rest[: rest.index(">")], rest[rest.index(">") :]
-    size = {name: re.search(rf'\b{name}="([0-9.]+)', tag) for name in ("width", "height")}
-    if "viewBox" not in tag and all(size.values()):
-        width, height = (match.group(1) for match in size.values() if match is not None)
-        tag += f' viewBox="0 0 {width} {height}"'
-    tag = re.sub(r'\s(width|height)="[^"]*"', "", tag)
-    tag += f' width="{shape[1]}" height="{shape[0]}" preserveAspectRatio="none"'
-    return rendered(head + tag + body, background)
-
-
 def resized(picture: Pixels, scale: float) -> Pixels:
     """The picture at another scale: by area if smaller, by cubic interpolation if larger."""
     import cv2
@@ -118,13 +107,38 @@ def resized(picture: Pixels, scale: float) -> Pixels:
     return np.asarray(cv2.resize(picture, (max(width, 1), max(height, 1)), interpolation=how))
 
 
-def background_difference(white: Pixels, text: str) -> tuple[float, float]:
+def background_difference(white: Pixels, text: str, renderer: Renderer = rendered) -> tuple[float, float]:
     """Largest and mean squared difference of a rendering over white to that over black, two pixels inside the border."""
-    black = at_size(text, white.shape[:2], "#000000").astype(np.int32)
+    black = at_size(text, white.shape[:2], "#000000", renderer).astype(np.int32)
     inside = (white - black)[2:-2, 2:-2]
     if not inside.size:
         return 0.0, 0.0
     return float(np.abs(inside).max()), float((inside**2).mean())
+
+
+def hairlines(text: str, picture: Pixels, renderer: Renderer = rendered) -> list[dict[str, float]]:
+    """At every scale: what shows of the background between shapes (grey levels, grey levels squared), and the PSNR."""
+    rows = []
+    for scale in (SIZES[0], 1.0, SIZES[1]):
+        reference = picture if scale == 1 else resized(picture, scale)
+        white = at_size(text, reference.shape[:2], renderer=renderer)
+        largest, mean_square = background_difference(white, text, renderer)
+        quality = decibels(mean_squared_error(white, reference))
+        rows.append({"scale": scale, "gap_largest": largest, "gap_mean_square": mean_square, "psnr": quality})
+    return rows
+
+
+def polygon_faults(labels: NDArray[np.int32], renderer: Renderer = rendered) -> tuple[int, int]:
+    """Pixels that the polygons of a label map (H, W), painted crisply, leave uncovered, and pixels in another region's colour.
+
+    Every region has a colour of its own, so that no mistake hides behind equal colours.
+    """
+    arcs = planar_map(labels)
+    names = np.arange(arcs.count, dtype=np.int64) + 1  # not black, which is a background
+    colours = np.stack([names >> 16, names >> 8 & 255, names & 255], axis=1)
+    text = str(Drawing(arcs, exact_outlines(arcs), colours.astype(np.float64), layers_of(arcs), Style("crisp")))
+    white, black = renderer(text, "#ffffff"), renderer(text, "#000000")
+    return int((white != black).any(axis=2).sum()), int((white != colours[labels]).any(axis=2).sum())
 
 
 def mean_squared_error(a: Pixels, b: Pixels) -> float:
@@ -162,18 +176,27 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def plot_rate_distortion(table: Sequence[Mapping[str, Any]], path: str | Path) -> None:
-    """Mean PSNR against mean bytes, a curve for pixtree and one for vtracer, as .png."""
+    """Mean PSNR against mean bytes, as .png: every drawing a named point, a line through the best of each program."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter
 
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    figure = Figure(figsize=(8, 4.8), layout="constrained")
     axis = figure.subplots()
-    for family in dict.fromkeys(row["method"].split()[0] for row in table):
-        points = sorted((row["bytes"] / 1000, row["psnr"]) for row in table if row["method"].split()[0] == family)
-        axis.plot(*zip(*points, strict=True), marker="o", label=family, linewidth=2 if family == "pixtree" else 1)
+    for index, family in enumerate(dict.fromkeys(row["method"].split()[0] for row in table)):
+        own = sorted((row for row in table if row["method"].split()[0] == family), key=lambda row: (row["bytes"], -row["psnr"]))
+        best = [row for place, row in enumerate(own) if all(row["psnr"] > other["psnr"] for other in own[:place])]
+        axis.scatter([row["bytes"] / 1000 for row in own], [row["psnr"] for row in own], color=f"C{index}", s=22, zorder=3)
+        line = [row["bytes"] / 1000 for row in best], [row["psnr"] for row in best]
+        axis.plot(*line, color=f"C{index}", label=family, linewidth=2)
+        for row in own:
+            name, point = row["method"].removeprefix(family).strip(" ,"), (row["bytes"] / 1000, row["psnr"])
+            axis.annotate(name, point, (5, -3), textcoords="offset points", va="top", fontsize=7.5, color=f"C{index}")
     axis.set_xscale("log")
-    axis.set_xlabel("kB of SVG")
-    axis.set_ylabel("PSNR, dB")
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axis.margins(x=0.12, y=0.1)
+    axis.set_xlabel("kB of SVG, mean")
+    axis.set_ylabel("PSNR in dB, mean")
     axis.grid(alpha=0.3)
-    axis.legend()
+    axis.legend(loc="upper left")
     with replacing(path) as temporary:
-        figure.savefig(temporary, dpi=120)
+        figure.savefig(temporary, dpi=110)

@@ -20,7 +20,7 @@ from pixtree.vector.tracing import Source, Tracing
 
 GREY = (0.299, 0.587, 0.114)
 OPAQUE = 0.5  # alpha from which on a pixel counts as there
-ROUNDS = 2
+ROUNDS, CELLS = 2, 2  # of registration; per pixel, of the grid on which boundaries are found
 
 
 class Canvas(NamedTuple):
@@ -58,7 +58,7 @@ def vectorize(
     style: "polyline", "smooth" (Bézier curves no farther than `tolerance` pixels off), "polygon" (the pixels' own edges) or "paper"
     (the paper's two layers, traced by the potrace program). fill: "flat" or "linear", gradients where they pay.
     artwork: take blends at edges as anti-aliasing, for logos, text and flat drawings.
-    fast: leave out the registration of outlines and colours against their rendering.
+    fast: find boundaries on the pixels themselves, not on finer cells, and leave out the registration of colours.
     transparency: keep what is transparent in an RGBA image empty; else it is composited over white.
     groups: count or counts of coarser regions that nest the shapes as <g> elements. ids: an id per path.
     passes: "double" (watertight everywhere), "single" (no <use>, for simple editors) or "crisp" (no anti-aliasing).
@@ -72,6 +72,7 @@ def vectorize(
         style=chosen["style"],
         fill=chosen["fill"],
         rounds=0 if fast else ROUNDS,
+        cells=1 if fast else CELLS,
         tolerance=chosen["tolerance"],
         artwork=chosen["artwork"],
         colors=chosen.get("colors"),

@@ -10,7 +10,6 @@ from pixtree.vector.drawing import Drawing
 from pixtree.vector.tracing import Source
 
 BYTES_PER_PATH = 130
-REGISTRATION_GROWTH = 1.16  # of the text, by outlines that follow the picture more closely
 BYTES_EXPONENT = 0.8  # bytes grow with the paths to this power
 DECIBELS_PER_DOUBLING = 2.0
 CLOSE = 0.97  # share of a budget of bytes that is good enough
@@ -85,10 +84,9 @@ def _with_paths(source: Source, most: int) -> Drawing:
 def _filling(source: Source, limit: int, most: int) -> Drawing:
     """The drawing with as many shapes as fit into `limit` bytes."""
     fewest = source.regions.fewest
-    growth = REGISTRATION_GROWTH if source.tracing.rounds else 1.0
     count = min(max(limit // BYTES_PER_PATH, fewest), most)
     for _ in range(4):
-        ratio = limit / (growth * source.drawing(count, quick=True).bytes)
+        ratio = limit / source.drawing(count, quick=True).bytes
         if 0.98 < ratio < 1.02 or (ratio > 1 and count == most):
             break
         count = min(max(int(count * ratio ** (1 / BYTES_EXPONENT)), fewest), most)

@@ -24,6 +24,7 @@ class Drawing:
     """Shapes that tile a canvas: every arc is stored once and used by one or two shapes.
 
     colours (N, 3) float64 in 0…255; layers (N,): shapes of one do not touch; `groups` are nested lists of shapes.
+    cells: per pixel and axis, of the grid on which the arcs were found.
     """
 
     arcs: PlanarMap
@@ -33,11 +34,12 @@ class Drawing:
     style: Style = field(default_factory=Style)
     gradients: dict[int, Gradient] = field(default_factory=dict)
     groups: Sequence[Any] | None = None
+    cells: int = 1
 
     @property
     def size(self) -> tuple[int, int]:
         """Width and height in pixels."""
-        return self.arcs.shape[1], self.arcs.shape[0]
+        return self.arcs.shape[1] // self.cells, self.arcs.shape[0] // self.cells
 
     @property
     def paths(self) -> int:
@@ -54,7 +56,9 @@ class Drawing:
         """The SVG document."""
         data = path_data(self.arcs, self.outlines)
         fills = np.clip(np.rint(self.colours), 0, 255).astype(np.uint8)
-        return document(self.size, self.outlines.unit, data, fills, self.layers, self.style, self.gradients, self.groups)
+        return document(
+            self.size, self.outlines.unit * self.cells, data, fills, self.layers, self.style, self.gradients, self.groups
+        )
 
     def __str__(self) -> str:
         return self.text
@@ -68,15 +72,19 @@ class Drawing:
         """Write .svg, or .svgz (gzip, the same bytes for the same drawing); the file appears whole or not at all."""
         save_text(self.text, path)
 
-    def coverage(self) -> Coverage:
-        """Which share of which pixel every shape covers."""
+    def coverage(self, zoom: int = 1) -> Coverage:
+        """Which share of which pixel every shape covers, at `zoom` times the native size."""
         points, offsets = flattened(self.outlines)
         loops = (self.arcs.loops, self.arcs.loop_offsets, self.arcs.shape_offsets)
-        return cover(points, offsets, loops, self.order, self.arcs.shape)
+        return cover(points * (zoom / self.cells), offsets, loops, self.order, self._shape(zoom))
 
-    def pixels(self) -> NDArray[np.float32]:
-        """What a renderer shows at native size over white, (H, W, 3) in 0…255; flat fills."""
-        return paint(self.coverage(), np.clip(np.rint(self.colours), 0, 255), self.order, self.arcs.shape)
+    def pixels(self, zoom: int = 1) -> NDArray[np.float32]:
+        """What a renderer shows over white at `zoom` times the native size, (H, W, 3) in 0…255; flat fills."""
+        return paint(self.coverage(zoom), np.clip(np.rint(self.colours), 0, 255), self.order, self._shape(zoom))
+
+    def _shape(self, zoom: int) -> tuple[int, int]:
+        width, height = self.size
+        return height * zoom, width * zoom
 
 
 def empty_drawing(shape: tuple[int, int], style: Style) -> Drawing:

@@ -15,24 +15,26 @@ SMALLEST = 8  # pixels inside a shape that a gradient needs
 
 
 def gradients_that_pay(drawing: Drawing, labels: Array, planes: Array, price: float) -> dict[int, Gradient]:
-    """Gradients of the shapes whose squared error they lower by more than `price` per character.
+    """Gradients of the shapes whose squared error they lower by more than `price` per character; planes and labels on its cells.
 
     Fitted to what the flat drawing leaves over inside each shape, where no neighbour has a part in a pixel: the best plane of rank
     one, u · (g · (p − p̄)) with one direction g in the picture and one unit vector u among colours. The stops stand where the
     gradient leaves the shape or the legal colours.
     """
-    left_over = planes - np.ascontiguousarray(np.moveaxis(drawing.pixels(), 2, 0))
+    left_over = planes - np.ascontiguousarray(np.moveaxis(drawing.pixels(drawing.cells), 2, 0))
     moments = region_moments(labels, left_over, drawing.paths)
+    cells = drawing.cells
+    price = price * CHARACTERS * cells**2  # squared errors are summed over cells
     found: dict[int, Gradient] = {}
-    for shape in np.flatnonzero(moments[:, 0] >= SMALLEST).tolist():
+    for shape in np.flatnonzero(moments[:, 0] >= SMALLEST * cells**2).tolist():
         model = best_direction(moments[shape])
-        if model is None or model[0] <= price * CHARACTERS:
+        if model is None or model[0] <= price:
             continue
         _, centre, slope, direction = model
         colour = drawing.colours[shape] + moments[shape, 12:15] / moments[shape, 0]
         gradient = _gradient(centre, slope, direction, colour, _reach(moments[shape], slope))
         if gradient is not None:
-            found[shape] = gradient
+            found[shape] = gradient._replace(**{name: getattr(gradient, name) / cells for name in ("x1", "y1", "x2", "y2")})
     return found
 
 

@@ -13,8 +13,6 @@ from pixtree.kernels.compiled.jit import inlined, kernel
 from pixtree.vector.planar import PlanarMap
 
 Array = NDArray[Any]
-FARTHEST = 1.0  # pixels that a sample may lie from its crack, in either direction
-DISTINCT = 4.0  # squared colour distance below which a boundary's place cannot be told
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,19 +33,6 @@ def place_samples(arcs: PlanarMap, planes: Array, colours: Array) -> Samples:
     shift_by_blend(arcs.left, arcs.right, arcs.offsets, arcs.corners, planes, colours, points)
     place_junctions(arcs.offsets, arcs.corners, points, offsets, *arcs.shape)
     return Samples(points, offsets)
-
-
-def moved_samples(samples: Samples, arcs: PlanarMap, error: Array, colours: Array, gain: float) -> Samples:
-    """Samples moved by gain · (e_P + e_Q)·d/|d|² along their normals, smoothed [1 2 1]/4 along the arc; error (3, H, W) = I − R."""
-    points = samples.points.copy()
-    shift_by_error(arcs.left, arcs.right, arcs.offsets, arcs.corners, error, colours, points, gain)
-    place_junctions(arcs.offsets, arcs.corners, points, samples.offsets, *arcs.shape)
-    return Samples(points, samples.offsets)
-
-
-def corner_samples(arcs: PlanarMap) -> Samples:
-    """The lattice corners themselves: outlines exactly along the cracks."""
-    return Samples(arcs.corners.astype(np.float64), arcs.offsets)
 
 
 @kernel
@@ -110,41 +95,6 @@ def beside(x: int, y: int, east: int, south: int) -> Any:
     if south == 1:
         return x - 1, y, x, y
     return x, y - 1, x - 1, y - 1
-
-
-@kernel
-def shift_by_error(
-    left: Array, right: Array, offsets: Array, corners: Array, error: Array, colours: Array, points: Array, gain: float
-) -> None:
-    """Move samples towards where the rendering lacks their right region; none farther than a pixel from its crack."""
-    longest = 0
-    for arc in range(len(left)):
-        longest = max(longest, offsets[arc + 1] - offsets[arc])
-    shift = np.empty(longest + 1)
-    for arc in range(len(left)):
-        squared = contrast(left[arc], right[arc], colours)
-        if squared < DISTINCT:
-            continue
-        begin, cracks = offsets[arc], offsets[arc + 1] - 1 - offsets[arc]
-        for k in range(cracks):
-            x, y = corners[begin + k, 0], corners[begin + k, 1]
-            right_x, right_y, left_x, left_y = beside(x, y, corners[begin + k + 1, 0] - x, corners[begin + k + 1, 1] - y)
-            lack = 0.0
-            for c in range(colours.shape[1]):
-                step = colours[right[arc], c] - colours[left[arc], c]
-                lack += (error[c, right_y, right_x] + error[c, left_y, left_x]) * step
-            shift[k] = min(max(gain * lack / squared, -0.5), 0.5)
-        before = shift[0]
-        for k in range(cracks):
-            here, after = shift[k], shift[min(k + 1, cracks - 1)]
-            smooth = 0.25 * before + 0.5 * here + 0.25 * after
-            before = here
-            x, y = corners[begin + k, 0], corners[begin + k, 1]
-            east, south = corners[begin + k + 1, 0] - x, corners[begin + k + 1, 1] - y
-            sample = begin + k + arc + 1
-            new_x, new_y = points[sample, 0] + south * smooth, points[sample, 1] - east * smooth
-            if abs(new_x - x - 0.5 * east) <= FARTHEST and abs(new_y - y - 0.5 * south) <= FARTHEST:
-                points[sample, 0], points[sample, 1] = new_x, new_y
 
 
 @kernel

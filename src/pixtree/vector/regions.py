@@ -3,14 +3,16 @@
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import avg_pool2d
 
+from pixtree.kernels.compiled.jit import kernel
 from pixtree.trees.build import hierarchy_of_features
 from pixtree.trees.similarity import Ward
 from pixtree.vector.merging import Agglomeration, agglomerate
 
+Array = NDArray[Any]
 PIXELS_PER_REGION = 16  # of the small regions from which agglomeration starts
 SMALL_PER_PATH = 3  # but at least this many small regions for every path asked for
 FLAT_VARIANCE = 58.0  # grey levels²: below it an error is seen, far above it texture hides it
@@ -22,15 +24,45 @@ def pixel_weights(planes: Tensor, exponent: float = 0.5) -> Tensor:
 
     planes: (3, H, W) float32 in 0…255. The eye, and SSIM, forgive in texture what they see in the sky.
     """
-    window = [min(WINDOW, size - 1 + size % 2) for size in planes.shape[1:]]
-    pad = (window[0] // 2, window[1] // 2)
-    mean = avg_pool2d(planes[None], window, 1, pad, count_include_pad=False)[0]
-    centred = planes - planes.mean(dim=(1, 2), keepdim=True)  # float32 squares of centred values keep the variance exact enough
-    shift = mean - planes.mean(dim=(1, 2), keepdim=True)
-    squares = avg_pool2d(centred[None] ** 2, window, 1, pad, count_include_pad=False)[0]
-    variance = (squares - shift**2).clamp_min(0).mean(dim=0)
+    variance = torch.from_numpy(local_variance(planes.numpy(), WINDOW // 2))
     weight = (FLAT_VARIANCE / (variance + FLAT_VARIANCE)) ** exponent
     return weight / weight.mean()
+
+
+@kernel
+def local_variance(planes: Array, reach: int) -> Array:
+    """Mean over channels of the variance in a square window around every pixel, (H, W) float32; O(pixels)."""
+    channels, height, width = planes.shape
+    variance = np.zeros((height, width), np.float32)
+    for c in range(channels):
+        sums, squares = np.zeros(width), np.zeros(width)  # of each column, over the rows of the window
+        for row in range(-reach, height):
+            if row + reach < height:
+                for x in range(width):
+                    value = float(planes[c, row + reach, x])
+                    sums[x] += value
+                    squares[x] += value * value
+            if row - reach - 1 >= 0:
+                for x in range(width):
+                    value = float(planes[c, row - reach - 1, x])
+                    sums[x] -= value
+                    squares[x] -= value * value
+            if row < 0:
+                continue
+            rows = min(row + reach + 1, height) - max(row - reach, 0)
+            total, total_squares = 0.0, 0.0
+            for x in range(-reach, width):
+                if x + reach < width:
+                    total += sums[x + reach]
+                    total_squares += squares[x + reach]
+                if x - reach - 1 >= 0:
+                    total -= sums[x - reach - 1]
+                    total_squares -= squares[x - reach - 1]
+                if x >= 0:
+                    count = rows * (min(x + reach + 1, width) - max(x - reach, 0))
+                    mean = total / count
+                    variance[row, x] += max(total_squares / count - mean * mean, 0.0) / channels
+    return variance
 
 
 def grow_regions(planes: Tensor, *, most: int, mask: Tensor | None = None, weights: Tensor | None = None) -> Agglomeration:

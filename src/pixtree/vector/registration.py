@@ -1,6 +1,5 @@
-"""Registration: colours and outlines fitted again to what a renderer makes of them."""
+"""Registration: colours fitted again to what a renderer makes of the shapes."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -8,37 +7,71 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixtree.kernels.compiled.jit import kernel
+from pixtree.vector.coverage import Coverage, paint
 from pixtree.vector.drawing import Drawing
-from pixtree.vector.outlines import Outlines
-from pixtree.vector.placement import Samples, moved_samples
-from pixtree.vector.planar import PlanarMap
 
 Array = NDArray[Any]
-GAIN = 0.7
 
 
-def registered(
-    drawing: Drawing,
-    samples: Samples,
-    labels: Array,
-    planes: Array,
-    *,
-    fit: Callable[[Samples, PlanarMap, Array], Outlines],
-    rounds: int,
-    palette: Array | None = None,
-) -> Drawing:
-    """The drawing after `rounds` of: paint it, move samples and colours by the error, fit the outlines again.
+def registered(drawing: Drawing, planes: Array, *, rounds: int, fixed: Array, palette: Array | None = None) -> Drawing:
+    """The drawing after `rounds` of: paint it, change every colour by the mean error over what its shape covers.
 
-    labels (H, W) and planes (3, H, W) float32 in 0…255 are what the drawing was made from; palette (N,) as in `trace`.
+    planes: (3, H, W) float32 in 0…255 with as many values per pixel as the drawing has cells; fixed: (N,) bool, whose colour stays;
+    palette: (N,) as in `trace`.
     """
+    if rounds == 0:
+        return drawing
+    shape = planes.shape[1], planes.shape[2]
+    coverage = drawing.coverage(drawing.cells)
     for _ in range(rounds):
-        error = planes - np.ascontiguousarray(np.moveaxis(drawing.pixels(), 2, 0))
-        part = labels if palette is None else np.where(labels < 0, -1, palette[labels]).astype(np.int32)
-        change = region_means(part, error, int(part.max()) + 1)
-        colours = np.clip(drawing.colours + (change if palette is None else change[palette]), 0, 255)
-        samples = moved_samples(samples, drawing.arcs, error, drawing.colours, GAIN)
-        drawing = replace(drawing, outlines=fit(samples, drawing.arcs, colours), colours=colours)
+        picture = paint(coverage, np.clip(drawing.colours, 0, 255), drawing.order, shape)
+        error, area = error_sums(coverage, drawing.order, planes.reshape(3, -1), picture.reshape(-1, 3))
+        if palette is not None:
+            area = np.bincount(palette, area)[palette]
+            error = np.stack([np.bincount(palette, error[:, c])[palette] for c in range(3)], axis=1)
+        change = np.where(fixed[:, None], 0.0, error / np.maximum(area, 1.0)[:, None])
+        drawing = replace(drawing, colours=np.clip(drawing.colours + change, 0, 255))
     return drawing
+
+
+def error_sums(coverage: Coverage, order: Array, planes: Array, picture: Array) -> tuple[Array, Array]:
+    """Sums of planes (3, P) − picture (P, 3) over the pixels of every shape, by its share of them: (N, 3); and its area (N,)."""
+    sums: tuple[Array, Array] = sum_over_runs(
+        coverage.offsets, coverage.begin, coverage.end, coverage.share, order, planes, picture
+    )
+    return sums
+
+
+@kernel
+def sum_over_runs(
+    offsets: Array, begin: Array, end: Array, share: Array, order: Array, planes: Array, picture: Array
+) -> tuple[Array, Array]:
+    """What `error_sums` says, from the runs of a coverage."""
+    error, area = np.zeros((len(order), 3)), np.zeros(len(order))
+    for k in range(len(order)):
+        shape = order[k]
+        for run in range(offsets[k], offsets[k + 1]):
+            part = share[run]
+            area[shape] += part * (end[run] - begin[run])
+            for c in range(3):
+                lack = 0.0
+                for pixel in range(begin[run], end[run]):
+                    lack += planes[c, pixel] - picture[pixel, c]
+                error[shape, c] += part * lack
+    return error, area
+
+
+@kernel
+def one_coloured(labels: Array, planes: Array, colours: Array) -> Array:
+    """Which regions (N,) bool have no pixel farther than a grey level from their colour (N, C) in any channel."""
+    plain = np.ones(len(colours), np.bool_)
+    for y in range(labels.shape[0]):
+        for x in range(labels.shape[1]):
+            region = labels[y, x]
+            if region >= 0 and plain[region]:
+                for c in range(planes.shape[0]):
+                    plain[region] &= abs(planes[c, y, x] - colours[region, c]) <= 1.0
+    return plain
 
 
 @kernel

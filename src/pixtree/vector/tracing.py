@@ -1,6 +1,5 @@
 """Tracing: from an image and its regions to a drawing, with every choice made."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,15 +19,18 @@ from pixtree.vector.outlines import Outlines, exact_outlines, fit_polylines
 from pixtree.vector.palette import limited_palette
 from pixtree.vector.placement import Samples, place_samples
 from pixtree.vector.planar import PlanarMap, planar_map
+from pixtree.vector.refinement import enlarged, refined
 from pixtree.vector.regions import grow_regions, pixel_weights
-from pixtree.vector.registration import region_means, registered
+from pixtree.vector.registration import one_coloured, region_means, registered
 from pixtree.vector.svg import Style
 
 Array = NDArray[Any]
 STYLES = ("polyline", "smooth", "polygon")
 FILLS = ("flat", "linear")
 SMALLEST_FEATURE = 20_000.0  # squared error (grey levels², all channels) below which a region of artwork is what is left of a blend
-UNITS = {"polyline": 4, "smooth": 10, "polygon": 1}  # grid steps per pixel
+SAME_COLOUR = 1e-6  # the same for regions that nobody can tell apart
+UNITS = {"polyline": 4, "smooth": 10}  # grid steps per pixel
+STIFFNESS = 0.04  # of boundaries as they are refined: characters that an edge of a cell is taken to cost
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Tracing:
     style: "polyline", "smooth" (Bézier curves that keep corners) or "polygon" (the pixels' own edges).
     fill: "flat" or "linear", gradients where they pay.
     rounds: of registration, 0 for speed.
+    cells: per pixel and axis, of the grid on which boundaries are found; 1 for speed.
     tolerance: pixels that a smooth curve may deviate.
     artwork: whether blends at edges are taken as anti-aliasing, not as regions.
     groups: counts of coarser regions that nest the shapes, coarsest first; none for plain layers.
@@ -48,11 +51,12 @@ class Tracing:
     style: str = "polyline"
     fill: str = "flat"
     rounds: int = 2
+    cells: int = 2
     tolerance: float = 0.4
     artwork: bool = False
     colors: int | None = None
     groups: tuple[int, ...] = ()
-    detail: float = 2.7
+    detail: float = 2.4
     paint: Style = field(default_factory=Style)
 
     def __post_init__(self) -> None:
@@ -69,9 +73,10 @@ class Tracing:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """An image ready for tracing: planes (3, H, W) float32 in 0…255, and its regions at every count."""
+    """An image ready for tracing: planes (3, H, W) float32 in 0…255, the same on finer cells, and its regions at every count."""
 
     planes: NDArray[np.float32]
+    fine: NDArray[np.float32]
     regions: Agglomeration
     tracing: Tracing
 
@@ -82,50 +87,68 @@ class Source:
         grown = torch.from_numpy(without_blends(planes.numpy())) if tracing.artwork else planes
         weights = torch.ones_like(planes[0]) if tracing.artwork else pixel_weights(planes)
         regions = grow_regions(grown, most=most, mask=mask, weights=weights)
-        return cls(planes.numpy(), regions, tracing)
+        fine = planes if tracing.style == "polygon" else enlarged(planes, tracing.cells, mask)
+        return cls(planes.numpy(), fine.numpy(), regions, tracing)
 
     def drawing(self, count: int, *, quick: bool = False) -> Drawing:
         """The drawing with at most `count` shapes; `quick` leaves registration and gradients out."""
-        if self.tracing.artwork:
-            count = min(count, self.regions.fewest + int((self.regions.growth > SMALLEST_FEATURE).sum()))
+        smallest = SMALLEST_FEATURE if self.tracing.artwork else SAME_COLOUR
+        count = min(count, self.regions.fewest + int((self.regions.growth > smallest).sum()))
         labels = self.regions.labels(count)
         slope = self.regions.slope(count)
         palette = None
         if self.tracing.colors is not None:
             labels, palette = limited_palette(labels, self.planes, self.tracing.colors)
         tracing = replace(self.tracing, rounds=0, fill="flat") if quick else self.tracing
-        drawing = trace(labels, self.planes, tracing, slope=slope, palette=palette)
+        drawing = trace(labels, self.planes, self.fine, tracing, slope=slope, palette=palette)
         if tracing.groups:
             drawing = replace(drawing, groups=groups_of(labels, self.regions, tracing.groups))
         return drawing
 
 
-def trace(labels: NDArray[np.int32], planes: Array, tracing: Tracing, *, slope: float, palette: Array | None = None) -> Drawing:
-    """The drawing of a label map (H, W) with regions 0…N−1, −1 outside; planes (3, H, W) float32 in 0…255.
+def trace(
+    labels: NDArray[np.int32], planes: Array, fine: Array, tracing: Tracing, *, slope: float, palette: Array | None = None
+) -> Drawing:
+    """The drawing of a label map (H, W) with regions 0…N−1, −1 outside.
 
+    planes: (3, H, W) float32 in 0…255, and `fine` (3, H · cells, W · cells) the same on finer cells. Boundaries and colours are
+    found on the cells, but a region of one colour keeps it: interpolation would mix it with its neighbours'.
     slope: squared error that one more region would save; what a character may cost follows from it, so that lines and regions buy
     equally much. palette: (N,) the palette entry of every region, whose shapes keep one colour.
     """
-    arcs = planar_map(labels)
-    colours = _shared(region_means(labels, planes, arcs.count), labels, palette)
-    layers = layers_of(arcs)
+    colours = _shared(region_means(labels, planes, int(labels.max()) + 1), labels, palette)
     if tracing.style == "polygon":
-        return Drawing(arcs, exact_outlines(arcs), colours, layers, replace(tracing.paint, passes="crisp"))
-    price = slope * arcs.count / (tracing.detail * max(len(arcs.corners), 1))
-    fit = _fitter(tracing, price)
-    samples = place_samples(arcs, planes, colours)
-    drawing = Drawing(arcs, fit(samples, arcs, colours), colours, layers, tracing.paint)
-    drawing = registered(drawing, samples, labels, planes, fit=fit, rounds=tracing.rounds, palette=palette)
+        arcs = planar_map(labels)
+        return Drawing(arcs, exact_outlines(arcs), colours, layers_of(arcs), replace(tracing.paint, passes="crisp"))
+    cells = tracing.cells
+    price = slope * len(colours) / max(pixel_edges(labels), 1)  # squared error that a pixel edge of outline is worth
+    plain = one_coloured(labels, planes, colours)
+    labels = refined(labels, fine, cells, STIFFNESS * price)
+    arcs = planar_map(labels)
+    colours = np.where(plain[:, None], colours, _shared(region_means(labels, fine, arcs.count), labels, palette))
+    samples = place_samples(arcs, fine, colours)
+    outlines = _fitted(samples, arcs, colours, tracing, price / tracing.detail)
+    drawing = Drawing(arcs, outlines, colours, layers_of(arcs), tracing.paint, cells=cells)
+    drawing = registered(drawing, fine, rounds=tracing.rounds, fixed=plain, palette=palette)
     if tracing.fill == "linear":
-        drawing = replace(drawing, gradients=gradients_that_pay(drawing, labels, planes, price))
+        drawing = replace(drawing, gradients=gradients_that_pay(drawing, labels, fine, price / tracing.detail))
     return drawing
 
 
-def _fitter(tracing: Tracing, price: float) -> Callable[[Samples, PlanarMap, Array], Outlines]:
-    unit = UNITS[tracing.style]
+def pixel_edges(labels: Array) -> int:
+    """Number of edges between pixels of different regions, and of the image's border."""
+    inner = np.count_nonzero(labels[1:] != labels[:-1]) + np.count_nonzero(labels[:, 1:] != labels[:, :-1])
+    return int(inner) + 2 * sum(labels.shape)
+
+
+def _fitted(samples: Samples, arcs: PlanarMap, colours: Array, tracing: Tracing, price: float) -> Outlines:
+    """Outlines in the tracing's style; price: squared error per character, over pixels."""
+    cells = tracing.cells
+    unit = UNITS[tracing.style] // cells
     if tracing.style == "smooth":
-        return lambda samples, arcs, colours: fit_curves(samples, arcs, unit=unit, tolerance=tracing.tolerance)
-    return lambda samples, arcs, colours: fit_polylines(samples, arcs, colours, unit=unit, price=price)
+        return fit_curves(samples, arcs, unit=unit, tolerance=tracing.tolerance * cells)
+    # A deviation shows in `cells` times as many samples, and its square is cells² as large.
+    return fit_polylines(samples, arcs, colours, unit=unit, price=price * cells**3)
 
 
 def _shared(colours: Array, labels: Array, palette: Array | None) -> Array:

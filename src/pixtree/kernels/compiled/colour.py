@@ -29,18 +29,20 @@ def lab_of_bytes(image, table, matrix, planes):
     for start in range(0, count, block):
         size = min(block, count - start)
         for c in range(3):
+            bytes_of = image[c, start : start + size]  # a slice, since an index with an offset does not vectorise
             for i in range(size):
-                light[c, i] = table[np.uint64(image[c, start + i])]
+                light[c, i] = table[np.uint64(bytes_of[i])]
         for c in range(3):
             red, green, blue = matrix[c, 0], matrix[c, 1], matrix[c, 2]
             for i in range(size):
                 responses[c, i] = response(light[0, i] * red + light[1, i] * green + light[2, i] * blue)
+        lightness, a, b = planes[0, start : start + size], planes[1, start : start + size], planes[2, start : start + size]
         for i in range(size):
-            planes[0, start + i] = responses[1, i] * _f4(116.0) - _f4(16.0)
+            lightness[i] = responses[1, i] * _f4(116.0) - _f4(16.0)
         for i in range(size):
-            planes[1, start + i] = (responses[0, i] - responses[1, i]) * _f4(500.0)
+            a[i] = (responses[0, i] - responses[1, i]) * _f4(500.0)
         for i in range(size):
-            planes[2, start + i] = (responses[1, i] - responses[2, i]) * _f4(200.0)
+            b[i] = (responses[1, i] - responses[2, i]) * _f4(200.0)
 
 
 def lab(image: Tensor) -> Tensor:

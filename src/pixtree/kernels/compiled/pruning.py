@@ -14,7 +14,7 @@ from torch import Tensor
 from pixtree.kernels.arithmetic import CHANNELS_PER_LOG
 from pixtree.kernels.compiled.adjacency import adjacency_of_grid, adjacency_of_regions, image_sides
 from pixtree.kernels.compiled.arithmetic import log_at_least_one
-from pixtree.kernels.compiled.cutting import cut_labels, largest_scales, open_largest
+from pixtree.kernels.compiled.cutting import FEW, cut_labels, largest_scales, open_largest, scale_set
 from pixtree.kernels.compiled.grouping import components_of_picks, gather_members, order_members
 from pixtree.kernels.compiled.jit import inlined, kernel
 from pixtree.kernels.compiled.lanes import LANES, absorb_pixel, absorb_region, take_pixel
@@ -23,6 +23,7 @@ from pixtree.kernels.compiled.picking import pick_on_grid, pick_regions
 from pixtree.kernels.compiled.workspace import scratch
 from pixtree.kernels.reference.cutting import ExactCut
 from pixtree.kernels.rule import Cost, MergeRule
+from pixtree.kernels.sequential import HEAP_NODE, SPINE_LIMIT
 
 _f4, _i4, _u4, _i8, _u8 = np.float32, np.int32, np.uint32, np.int64, np.uint64
 _ONE, _ZERO = _f4(1.0), _f4(0.0)
@@ -268,6 +269,36 @@ def paint(rounds, offset, component, node, above, left, right, opened, parent, t
 
 
 @kernel
+def open_few(left, right, gain, count, nodes, opened):
+    """Open the `count` nodes of largest (λ, id), as `largest_scales`, for few nodes; returns the smallest λ among them.
+
+    nodes: scratch for `sequential.scale_set`. Children −1 are flat.
+    """
+    made = gain.size
+    opened[:] = False
+    if count == 0:
+        return np.inf
+    first, second = np.empty(made, np.int32), np.empty(made, np.int32)
+    for k in range(made):
+        first[k] = left[k] + made + 1 if left[k] >= 0 else 0
+        second[k] = right[k] + made + 1 if right[k] >= 0 else 0
+    scale_set(first, second, gain, nodes, np.empty(SPINE_LIMIT, np.int64))
+    scale = np.empty(made, np.float64)
+    for k in range(made):
+        scale[k] = nodes[k]["scale"]
+    smallest = np.partition(scale, made - count)[made - count]
+    ties = count
+    for k in range(made):
+        opened[k] = scale[k] > smallest
+        ties -= int(opened[k])
+    for k in range(made - 1, -1, -1):
+        if ties > 0 and scale[k] == smallest:
+            opened[k] = True
+            ties -= 1
+    return smallest
+
+
+@kernel
 def sampled_energy(features, inverse_floor):
     """The energy of the whole image, estimated from short runs of pixels here and there."""
     channels, leaves = features.shape
@@ -323,14 +354,25 @@ def pruned_cut(planes: Any, shape: tuple[int, int], rule: Any, count: int, keep:
     if made < count - 1:
         return None
     left, right = left[:made], right[:made]
-    a, b = (torch.from_numpy(np.where(child < 0, 0, child + np.int32(made + 1))) for child in (left, right))
-    opened, smallest = largest_scales(torch.from_numpy(gain[:made]), a, b, count - 1)
+    opened, smallest = opened_nodes(left, right, gain[:made], count - 1)
     if tau > 0 and not smallest > 1.001 * tau:  # the margin is for sums of float32
         return None
     labels, scratch_label = np.empty(leaves, np.int32), slab[: 2 * made + leaves + total].view(np.int32)
     parent, top, number, label = np.split(scratch_label, [made, 2 * made, 2 * made + leaves])  # what grew the levels is free again
-    paint(rounds, offset, component, node, above, left, right, opened.numpy(), parent, top, label, number, labels)
+    paint(rounds, offset, component, node, above, left, right, opened, parent, top, label, number, labels)
     if not keep:
         return ExactCut(torch.from_numpy(labels), None)
     levels[3, : rounds + 2] = offset[: rounds + 2]
     return ExactCut(torch.from_numpy(labels), torch.from_numpy(levels.view(np.int32)))
+
+
+def opened_nodes(left: Any, right: Any, gain: Any, count: int) -> tuple[Any, float]:
+    """Which nodes the cut opens, (K,) bool, and the smallest λ among them; children −1 are flat."""
+    made = gain.size
+    if made > FEW:
+        a, b = (torch.from_numpy(np.where(child < 0, 0, child + np.int32(made + 1))) for child in (left, right))
+        opened, smallest = largest_scales(torch.from_numpy(gain), a, b, count)
+        return opened.numpy(), smallest
+    words = made * HEAP_NODE.itemsize // 4
+    found = np.empty(made, np.bool_)
+    return found, open_few(left, right, gain, count, scratch("heaps", words)[:words].view(HEAP_NODE), found)

@@ -1,0 +1,90 @@
+"""Drawings in librsvg, a renderer that knows nothing of resvg: no hairlines at any size, polygons exact to the pixel."""
+
+import shutil
+
+import numpy as np
+import pytest
+from pictures import photo
+
+from pixtree.evaluation.renderers import LIBRSVG, RENDERERS, rendered_by_librsvg
+from pixtree.evaluation.vectors import at_size, hairlines, polygon_faults
+from pixtree.tasks.segment import segment
+from pixtree.tasks.vectorize import rendered, vectorize
+
+installed = pytest.mark.skipif(shutil.which(LIBRSVG) is None, reason=f"{LIBRSVG} is not installed (librsvg2-bin)")
+EACH = pytest.mark.parametrize("renderer", ["resvg", pytest.param("librsvg", marks=installed)])
+
+
+def pixels(name, height=96, width=112):
+    return photo(name, height, width).permute(1, 2, 0).contiguous().numpy()
+
+
+@EACH
+@pytest.mark.parametrize("name", ["astronaut", "coffee", "chelsea", "rocket"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"style": "smooth"}, {"fill": "linear"}, {"fast": True}, {"preset": "poster"}, {"groups": 9}],
+    ids=["polyline", "smooth", "linear", "fast", "poster", "groups"],
+)
+def test_no_background_shows_inside_fitted_outlines_at_any_size(renderer, name, options):
+    picture = pixels(name)
+    scales = hairlines(str(vectorize(picture, paths=250, **options)), picture, RENDERERS[renderer])
+    assert [row["scale"] for row in scales] == [0.73, 1, 1.37]
+    assert max(row["gap_largest"] for row in scales) <= 8
+    assert max(row["gap_mean_square"] for row in scales) <= 1
+    assert min(row["psnr"] for row in scales) > 20
+
+
+@EACH
+@pytest.mark.parametrize("name", ["astronaut", "coffee"])
+def test_polygons_leave_no_pixel_uncovered_and_none_in_the_wrong_region(renderer, name):
+    labels = np.asarray(segment(pixels(name), tokens=300), np.int32)
+    assert polygon_faults(labels, RENDERERS[renderer]) == (0, 0)
+
+
+@EACH
+def test_polygon_drawings_are_the_same_over_black_and_white(renderer):
+    text = str(vectorize(pixels("chelsea"), paths=200, style="polygon"))
+    white, black = (RENDERERS[renderer](text, colour) for colour in ("#ffffff", "#000000"))
+    assert (white == black).all()
+    assert (white == rendered(text)).all()
+
+
+@installed
+def test_both_renderers_show_the_same_drawing():
+    text = str(vectorize(pixels("coffee"), paths=200, fill="linear"))
+    difference = rendered_by_librsvg(text).astype(int) - rendered(text)
+    assert np.sqrt((difference**2).mean()) < 2.5
+
+
+@EACH
+def test_gaps_and_wrong_colours_are_found(renderer):
+    def with_a_hole(text, background):
+        picture = RENDERERS[renderer](text, background).copy()
+        picture[3, 4] = 255 if background == "#ffffff" else 0
+        return picture
+
+    labels = np.zeros((8, 9), np.int32)
+    labels[:, 5:] = 1
+    assert polygon_faults(labels, with_a_hole) == (1, 1)
+    slit = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20"><path d="M0 0h9.9v20H0zM10 0h10v20H10z"/></svg>'
+    worst = max(row["gap_largest"] for row in hairlines(slit, np.zeros((20, 20, 3), np.uint8), RENDERERS[renderer]))
+    assert worst > 8
+
+
+@installed
+def test_drawings_are_stretched_to_any_size_by_librsvg_too():
+    red = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="10"><path fill="#f00" d="M0 0h20v10H0z"/></svg>'
+    assert (at_size(red, (7, 31), renderer=rendered_by_librsvg) == (255, 0, 0)).all()
+
+
+def test_a_missing_program_is_an_error_that_names_it(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(FileNotFoundError, match="librsvg2-bin"):
+        rendered_by_librsvg("<svg/>")
+
+
+@installed
+def test_what_librsvg_cannot_read_is_an_error_of_one_sentence():
+    with pytest.raises(ValueError, match="librsvg must read"):
+        rendered_by_librsvg("no drawing")

@@ -13,7 +13,7 @@ from pixtree.trees.similarity import Ward
 from pixtree.vector.merging import Agglomeration, agglomerate
 
 Array = NDArray[Any]
-PIXELS_PER_REGION = 16  # of the small regions from which agglomeration starts
+CELLS_PER_REGION = 64  # of the small regions from which agglomeration starts
 SMALL_PER_PATH = 3  # but at least this many small regions for every path asked for
 FLAT_VARIANCE = 58.0  # grey levels²: below it an error is seen, far above it texture hides it
 WINDOW = 7
@@ -65,13 +65,18 @@ def local_variance(planes: Array, reach: int) -> Array:
     return variance
 
 
-def grow_regions(planes: Tensor, *, most: int, mask: Tensor | None = None, weights: Tensor | None = None) -> Agglomeration:
-    """Nested regions of an image for every count up to about `most`; planes (3, H, W) float32 in 0…255, mask (H, W) bool."""
+def grow_regions(
+    planes: Tensor, *, most: int, cells: int = 2, mask: Tensor | None = None, weights: Tensor | None = None
+) -> Agglomeration:
+    """Nested regions of an image for every count up to about `most`; planes (3, H, W) float32 in 0…255, mask (H, W) bool.
+
+    cells: per pixel and axis, of the grid on which boundaries will be found; coarser ones start from fewer, larger regions.
+    """
     height, width = int(planes.shape[1]), int(planes.shape[2])
     tree = hierarchy_of_features(
         planes.flatten(1), (height, width), mask=mask, similarity=Ward(), energy="squared_error", backend="auto"
     )
-    small = min(max(tree.leaves // PIXELS_PER_REGION, SMALL_PER_PATH * most, tree.pieces), tree.leaves)
+    small = min(max(tree.leaves * cells**2 // CELLS_PER_REGION, SMALL_PER_PATH * most, tree.pieces), tree.leaves)
     base: NDArray[np.int32] = tree.cut(small).numpy()
     weight = pixel_weights(planes) if weights is None else weights
     colours: NDArray[Any] = planes.numpy()

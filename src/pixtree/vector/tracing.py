@@ -86,7 +86,7 @@ class Source:
         # Artwork has no texture that hides errors: its thin lines count as much as its areas.
         grown = torch.from_numpy(without_blends(planes.numpy())) if tracing.artwork else planes
         weights = torch.ones_like(planes[0]) if tracing.artwork else pixel_weights(planes)
-        regions = grow_regions(grown, most=most, mask=mask, weights=weights)
+        regions = grow_regions(grown, most=most, cells=tracing.cells, mask=mask, weights=weights)
         fine = planes if tracing.style == "polygon" else enlarged(planes, tracing.cells, mask)
         return cls(planes.numpy(), fine.numpy(), regions, tracing)
 

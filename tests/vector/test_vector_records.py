@@ -22,9 +22,9 @@ def page_of(tmp_path, **record):
 
 
 def test_leads_are_shown_per_setting_and_per_photo(tmp_path):
-    content = {"settings": [ROW], "rows": [{"image": "cat.jpg", **ROW}], "notes": ["Equal bytes."]}
+    content = {"settings": [{"photos": 3, **ROW}], "rows": [{"image": "cat.jpg", **ROW}], "notes": ["Equal bytes."]}
     page = page_of(tmp_path, benchmark="vectors_others", title="Others", **content)
-    assert "| polygon | 1,000 | 990 | 25.00 | 30.50 | 5.50 |" in page
+    assert "| polygon | 3 | 1,000 | 990 | 25.00 | 30.50 | 5.50 |" in page
     assert "| cat.jpg | polygon | 1,000 | 990 | 25.00 | 30.50 | 5.50 |" in page
     assert "Equal bytes." in page
 

@@ -136,7 +136,7 @@ _LEAD_COLUMNS = (
     ("pixtree", "pixtree dB", ".2f"),
     ("lead", "Lead dB", ".2f"),
 )
-_SETTING_COLUMNS = tuple((key, "Setting" if key == "setting" else heading, form) for key, heading, form in _LEAD_COLUMNS[1:])
+_SETTING_COLUMNS = (("setting", "Setting", ""), ("photos", "Photos", "d"), *_LEAD_COLUMNS[2:])
 
 
 def render_leads(record: Record) -> str:

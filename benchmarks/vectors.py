@@ -199,7 +199,7 @@ def others() -> None:
         "images": found,
         "notes": [
             "Twelve photos of $PIXTREE_DATA/dht_testimgs and seven that scikit-image ships; nothing was tuned on them. Ours may "
-            "take as many bytes as vtracer's file, never more. vtracer's best setting: where our lead is smallest. Its settings are "
+            "take as many bytes as vtracer's file, never more. vtracer's best setting: where our lead is smallest. They are "
             f"{', '.join(VTRACER)}; those that take more bytes than another for less quality cannot be its best, and ours was not "
             "drawn beside them: the first table has the photos on which a setting was not beaten by another.",
         ],

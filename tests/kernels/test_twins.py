@@ -89,7 +89,7 @@ def test_lab_is_equal_for_bytes_and_the_reference_for_floats(image):
     assert torch.equal(reference.lab(image), compiled.lab(image))
     floats = image.to(torch.float32) / 255
     assert torch.equal(reference.lab(floats), compiled.lab(floats))
-    assert torch.allclose(reference.lab(floats), reference.lab(image), atol=2e-3)
+    assert torch.equal(reference.lab(floats), reference.lab(image))
 
 
 def test_lab_and_lightness_agree_with_scikit_image():
@@ -142,3 +142,22 @@ def test_the_edge_hash_has_the_same_bits():
     out = np.empty(1000, np.int64)
     hashes(first.numpy(), second.numpy(), out)
     assert np.array_equal(out, arithmetic.edge_hash(first, second).numpy())
+
+
+@pytest.mark.parametrize(("mean", "std"), [(0.5, 0.5), (0.485, 0.229), (0.406, 0.225)])
+def test_an_image_and_its_normalised_twin_have_the_same_lab(mean, std):
+    image = torch.arange(256, dtype=torch.uint8).repeat(3, 4, 1)
+    twin = (image / 255.0 - mean) / std * std + mean
+    assert torch.equal(compiled.lab(twin), compiled.lab(image))
+
+
+def test_floats_between_bytes_have_lab_as_scikit_image_has_it():
+    from skimage.color import rgb2lab
+
+    floats = torch.rand(3, 40, 50, generator=torch.Generator().manual_seed(0))
+    expected = rgb2lab(floats.permute(1, 2, 0).numpy()).reshape(-1, 3).T
+    assert torch.equal(compiled.lab(floats), reference.lab(floats))
+    assert np.abs(compiled.lab(floats).numpy() - expected).max() < 0.01
+    outside = torch.tensor([torch.nan, -0.2, 1.3, 1.0]).expand(3, 1, 4)
+    assert torch.equal(compiled.lab(outside).nan_to_num(7.0), reference.lab(outside).nan_to_num(7.0))
+    assert bool(compiled.lab(outside)[:, 0].isnan().all())

@@ -1,4 +1,4 @@
-"""sRGB bytes to CIE Lab in numba; float images take the reference's path, which is the same arithmetic."""
+"""sRGB to CIE Lab in numba: the reference's arithmetic in blocks that stay in the cache and loops that vectorise."""
 
 import numpy as np
 import torch
@@ -12,6 +12,9 @@ _f4 = np.float32
 _MATRIX = np.array(reference.RGB_TO_XYZ, np.float32)
 _BELOW, _SLOPE, _OFFSET = _f4(reference.LINEAR_BELOW), _f4(reference.LINEAR_SLOPE), _f4(reference.LINEAR_OFFSET)
 _TABLE = reference.linear_light_table().numpy()
+_STEPS, _FULL, _TOLERANCE, _ZERO = _f4(reference.STEPS), _f4(255.0), _f4(reference.BYTE_TOLERANCE), _f4(0.0)
+_LAST = _f4(255 * reference.STEPS - 1)
+_BLOCK = 1024
 
 
 @inlined
@@ -21,36 +24,60 @@ def response(t):
     return root if t > _BELOW else line
 
 
+@inlined
+def light_of_float(value, table):
+    """Linear light of a float 0..1."""
+    scaled = value * _FULL
+    nearest = np.rint(scaled)
+    if abs(scaled - nearest) < _TOLERANCE:
+        scaled = nearest
+    if scaled < _ZERO:  # both comparisons let NaN pass
+        scaled = _ZERO
+    if scaled > _FULL:
+        scaled = _FULL
+    scaled *= _STEPS
+    low = min(np.floor(scaled), _LAST)
+    index = np.uint64(low) if low >= _ZERO else np.uint64(0)
+    return table[index] + (scaled - low) * (table[index + np.uint64(1)] - table[index])
+
+
+@inlined
+def lab_of_light(light, responses, matrix, size, lightness, a, b):
+    """L, a, b (size,) from linear red, green and blue."""
+    for c in range(3):
+        red, green, blue = matrix[c, 0], matrix[c, 1], matrix[c, 2]
+        for i in range(size):
+            responses[c, i] = response(light[0, i] * red + light[1, i] * green + light[2, i] * blue)
+    for i in range(size):
+        lightness[i] = responses[1, i] * _f4(116.0) - _f4(16.0)
+    for i in range(size):
+        a[i] = (responses[0, i] - responses[1, i]) * _f4(500.0)
+    for i in range(size):
+        b[i] = (responses[1, i] - responses[2, i]) * _f4(200.0)
+
+
 @kernel
-def lab_of_bytes(image, table, matrix, planes):
-    """Fill planes (3, N) with L, a, b of bytes (3, N), in blocks that stay in the cache and loops that vectorise."""
-    count, block = image.shape[1], 1024
-    light, responses = np.empty((3, block), np.float32), np.empty((3, block), np.float32)
-    for start in range(0, count, block):
-        size = min(block, count - start)
+def fill_lab(floats, image, table, matrix, planes):
+    """Fill planes (3, N) with L, a, b of an image (3, N): bytes, or floats where the tuple `floats` is not empty."""
+    light, responses = np.empty((3, _BLOCK), np.float32), np.empty((3, _BLOCK), np.float32)
+    for start in range(0, image.shape[1], _BLOCK):
+        stop = min(start + _BLOCK, image.shape[1])
         for c in range(3):
-            bytes_of = image[c, start : start + size]  # a slice, since an index with an offset does not vectorise
-            for i in range(size):
-                light[c, i] = table[np.uint64(bytes_of[i])]
-        for c in range(3):
-            red, green, blue = matrix[c, 0], matrix[c, 1], matrix[c, 2]
-            for i in range(size):
-                responses[c, i] = response(light[0, i] * red + light[1, i] * green + light[2, i] * blue)
-        lightness, a, b = planes[0, start : start + size], planes[1, start : start + size], planes[2, start : start + size]
-        for i in range(size):
-            lightness[i] = responses[1, i] * _f4(116.0) - _f4(16.0)
-        for i in range(size):
-            a[i] = (responses[0, i] - responses[1, i]) * _f4(500.0)
-        for i in range(size):
-            b[i] = (responses[1, i] - responses[2, i]) * _f4(200.0)
+            values = image[c, start:stop]  # slices, since an index with an offset does not vectorise
+            for i in range(values.size):
+                if len(floats) > 0:
+                    light[c, i] = light_of_float(_f4(values[i]), table)
+                else:
+                    light[c, i] = table[np.uint64(values[i]) * np.uint64(_STEPS)]
+        lab_of_light(light, responses, matrix, stop - start, planes[0, start:stop], planes[1, start:stop], planes[2, start:stop])
 
 
 def lab(image: Tensor) -> Tensor:
     """L, a, b of an sRGB image (3, H, W), uint8 or float 0..1, as planes (3, H·W) float32."""
-    if image.dtype != torch.uint8:
-        return reference.lab(image)
-    planes = np.empty((3, image[0].numel()), np.float32)
-    lab_of_bytes(image.contiguous().flatten(1).numpy(), _TABLE, _MATRIX, planes)
+    values = image.detach().contiguous().flatten(1)
+    floats = () if image.dtype == torch.uint8 else (0,)
+    planes = np.empty((3, values.shape[1]), np.float32)
+    fill_lab(floats, (values.to(torch.float32) if floats else values).numpy(), _TABLE, _MATRIX, planes)
     return torch.from_numpy(planes)
 
 

@@ -11,25 +11,31 @@ RGB_TO_XYZ = (
     (0.212671, 0.715160, 0.072169),
     (0.019334 / 1.088754, 0.119193 / 1.088754, 0.950227 / 1.088754),
 )
+STEPS = 16  # of the table of linear light, per byte
+BYTE_TOLERANCE = 1e-3  # of a byte, by which a float may miss it
 LINEAR_BELOW, LINEAR_SLOPE, LINEAR_OFFSET = 0.008856, 7.787, 16.0 / 116.0
 
 
-def linear_light(values: Tensor) -> Tensor:
-    """sRGB values in 0..1 to linear light, computed in float64 and rounded to float32."""
-    wide = values.to(torch.float64)
-    return torch.where(wide > 0.04045, ((wide + 0.055) / 1.055) ** 2.4, wide / 12.92).to(torch.float32)
-
-
 def linear_light_table() -> Tensor:
-    """Linear light of the 256 byte values, (256,) float32."""
-    return linear_light(torch.arange(256, dtype=torch.float64) / 255.0)
+    """Linear light of sRGB values from 0 to 1 in steps of a sixteenth of a byte, (4081,), in float64 rounded to float32."""
+    values = torch.arange(255 * STEPS + 1, dtype=torch.float64) / (255 * STEPS)
+    return torch.where(values > 0.04045, ((values + 0.055) / 1.055) ** 2.4, values / 12.92).to(torch.float32)
 
 
 def to_linear(image: Tensor) -> Tensor:
-    """Linear light of an image, uint8 or float 0..1, float32."""
+    """Linear light of an image, uint8 or float 0..1, float32; floats between the table's by interpolation (error < 1e-7).
+
+    Floats that are a byte over 255, up to rounding, count as that byte: an image and its normalised twin have the same Lab.
+    """
+    table = linear_light_table().to(image.device)
     if image.dtype == torch.uint8:
-        return linear_light_table().to(image.device)[image.to(torch.int64)]
-    return linear_light(image)
+        return table[image.to(torch.int64) * STEPS]
+    scaled = image.to(torch.float32) * 255.0
+    nearest = scaled.round()
+    scaled = torch.where((scaled - nearest).abs() < BYTE_TOLERANCE, nearest, scaled).clamp(0.0, 255.0) * STEPS
+    low = scaled.floor().clamp_max(255 * STEPS - 1)
+    index = torch.where(low >= 0, low, 0.0).to(torch.int64)  # NaN has no place in a table, but passes through `scaled`
+    return table[index] + (scaled - low) * (table[index + 1] - table[index])
 
 
 def _response(t: Tensor) -> Tensor:

@@ -230,7 +230,7 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
     """ns per pixel against the side, one line per method."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7, 4), layout="constrained")
+    figure = Figure(figsize=(8, 4), layout="constrained")
     axis = figure.subplots()
     for name in ("pixtree", "pixtree, relaxed", "pixtree, whole tree", *RIVALS):
         some = [row for row in rows if row["method"] == name]
@@ -241,7 +241,7 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
     axis.set_xticks(SIZES, [str(side) for side in SIZES])
     axis.minorticks_off()
     axis.grid(alpha=0.3)
-    axis.legend()
+    axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     with replacing(path) as temporary:
         figure.savefig(temporary, dpi=120)
 

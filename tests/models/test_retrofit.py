@@ -174,12 +174,13 @@ def test_the_backbone_exports_from_tokens_on(name):
         assert far(exported.module()(sequence), model(pictures())) <= 1e-5
 
 
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
 @torch.no_grad()
-def test_the_backbone_compiles_as_one_graph_from_tokens_on():
+def test_the_backbone_compiles_as_one_graph_from_tokens_on(backend):
     model = pixtree.retrofit(tiny("vit_small_patch16_dinov3"), tokens=9)
     sequence = model.sequence(model.tokens(pictures()))
     assert sequence.seen is None
-    compiled = torch.compile(model.backbone, fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(model.backbone, fullgraph=True, backend=backend)
     assert far(compiled(sequence), model(pictures())) <= 1e-5
     masked = TokenSequence(sequence.rows, torch.ones(sequence.rows.shape[:2], dtype=torch.bool), sequence.rope)
     assert far(compiled(masked), model(pictures())) <= 1e-5

@@ -6,7 +6,11 @@
 
 import argparse
 import gc
+import json
+import os
 import statistics
+import subprocess
+import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -19,6 +23,7 @@ import pixtree
 from pixtree.evaluation.datasets import annotated_photos
 from pixtree.evaluation.records import PACKAGES, provenance, write_record
 from pixtree.evaluation.superpixels import scores
+from pixtree.models.timm_import import timm
 from pixtree.tokenizer.aggregation import MODES
 from pixtree.tokenizer.tokenizer import Options, Tokenizer, region_encoder
 from pixtree.tokenizer.weights import shipped_weights
@@ -31,22 +36,7 @@ QUALITY = ("boundary_recall", "undersegmentation_error", "achievable_accuracy", 
 CHOICE = (
     "Rate and length of training were chosen among three runs by the figures of 24 of these photos, so those are not quite unseen."
 )
-_KEPT = []  # libraries of operators live as long as their objects
-
-
-def timm_model(name: str) -> torch.nn.Module:
-    """A timm model with random weights."""
-    try:
-        import torchvision  # noqa: F401
-    except RuntimeError:
-        # A torchvision without its compiled operators still imports once their schemas exist.
-        library = torch.library.Library("torchvision", "DEF")
-        for operator in ("nms", "qnms"):
-            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        _KEPT.append(library)
-    import timm
-
-    return timm.create_model(name)
+PASSIVE = "OMP_WAIT_POLICY"  # set to passive, torch's threads sleep between its operators instead of spinning where ours could run
 
 
 def photos(batch: int, size: int = SIZE) -> Tensor:
@@ -117,7 +107,24 @@ def saved_bytes(tokenizer: Tokenizer, images: Tensor) -> int:
 
 
 def speed_rows(rounds: int, batch: int, tokens: int) -> list[dict]:
-    model, tokenizer = timm_model(MODEL), Tokenizer(pixtree.Exactly(tokens))
+    """Shares of the ViT, with torch's threads as they are and passive, each in a process of its own."""
+    rows = []
+    for policy in ("", "passive"):
+        environment = {
+            **{key: value for key, value in os.environ.items() if key != PASSIVE},
+            **({PASSIVE: policy} if policy else {}),
+        }
+        numbers = ("--rounds", str(rounds), "--batch", str(batch), "--tokens", str(tokens))
+        command = [sys.executable, __file__, "shares", *numbers]
+        result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        found = json.loads(result.stdout.splitlines()[-1])
+        rows += [{**row, "what": row["what"] + (f", {PASSIVE}={policy}" if policy else "")} for row in found]
+    return rows
+
+
+def shares(rounds: int, batch: int, tokens: int) -> list[dict]:
+    """The same in this process."""
+    model, tokenizer = timm.create_model(MODEL), Tokenizer(pixtree.Exactly(tokens))
     images = photos(batch)
     pixels = images.to(torch.float32) / 127.5 - 1.0
     works = {
@@ -249,13 +256,16 @@ def aggregation_record(photos: str, steps: int = 30) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("cost", "quality", "aggregation"))
+    parser.add_argument("what", choices=("cost", "shares", "quality", "aggregation"))
     parser.add_argument("folder", nargs="?", help="quality: layout of BSDS500; aggregation: photos to train on")
     parser.add_argument("-o", "--output")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--tokens", type=int, default=196)
     options = parser.parse_args()
+    if options.what == "shares":
+        print(json.dumps(shares(options.rounds, options.batch, options.tokens)))
+        return
     if options.what == "cost":
         record = cost_record(options.rounds, options.batch, options.tokens)
     else:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -103,7 +104,9 @@ class RegionEncoder(nn.Module):
 
         def of_image(number: int) -> tuple[Tensor, Any]:
             planes = self.decision.planes(images[number], learned[number].detach(), scale, self.backend)
-            if fixed is not None:
+            if fixed is not None and planes.device.type == "cpu":  # numpy, which starts no threads of its own in ours
+                np.divide(planes[:count].numpy(), np.float32(UNIT), out=fixed[number].numpy())
+            elif fixed is not None:
                 torch.div(planes[:count], UNIT, out=fixed[number])
             if isinstance(budget, Exactly) and by_levels == ancestry:
                 cut = self._exact_cut(planes, shape, budget.count, by_levels)

@@ -86,11 +86,10 @@ def checked_features(features: Tensor, shape: tuple[int, int], floor: float) -> 
             f"features must be planes (C, H·W) with H·W = {shape[0] * shape[1]}, got {tuple(features.shape)}; use image.flatten(1)"
         )
     planes = features.detach().to(torch.float32).contiguous()
-    lowest, highest = (float(value) for value in torch.aminmax(planes))
-    largest = max(abs(lowest), abs(highest))
-    if not largest * largest / floor < LARGEST_VARIANCE_RATIO:  # also catches NaN
+    if not choose_backend("auto", planes.device).all_within(planes, (LARGEST_VARIANCE_RATIO * floor) ** 0.5):
+        lowest, highest = (float(value) for value in torch.aminmax(planes))
         raise ValueError(
-            f"features must be finite and their squares below {LARGEST_VARIANCE_RATIO:.0e} variance floors, got a magnitude of "
-            f"{largest} with floor {floor}; remove NaN and Inf, or scale the features down"
+            f"features must be finite and their squares below {LARGEST_VARIANCE_RATIO:.0e} variance floors, got values of {lowest} "
+            f"to {highest} with floor {floor}; remove NaN and Inf, or scale the features down"
         )
     return planes

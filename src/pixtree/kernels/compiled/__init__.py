@@ -5,9 +5,10 @@ from pixtree.kernels.compiled.colour import lab, lightness
 from pixtree.kernels.compiled.cutting import best_ancestors, cheapest_cut, cut_labels, open_largest, persistence, relax
 from pixtree.kernels.compiled.merging import build
 from pixtree.kernels.compiled.pruning import exact_cut
-from pixtree.kernels.compiled.regions import connected_pieces
+from pixtree.kernels.compiled.regions import all_within, connected_pieces
 
 __all__ = [
+    "all_within",
     "best_ancestors",
     "boxes",
     "build",

@@ -4,9 +4,10 @@ from pixtree.kernels.reference.attributes import boxes, joins, moments, sizes, s
 from pixtree.kernels.reference.colour import lab, lightness
 from pixtree.kernels.reference.cutting import best_ancestors, cheapest_cut, cut_labels, exact_cut, open_largest, persistence, relax
 from pixtree.kernels.reference.merging import build
-from pixtree.kernels.reference.regions import connected_pieces
+from pixtree.kernels.reference.regions import all_within, connected_pieces
 
 __all__ = [
+    "all_within",
     "best_ancestors",
     "boxes",
     "build",

@@ -54,7 +54,8 @@ def photos(batch: int, size: int) -> Tensor:
 @torch.inference_mode()
 def gflops(model: torch.nn.Module, images: Tensor) -> float:
     """Of matrix products, convolutions and attention for one image; the tree has comparisons and additions only."""
-    with FlopCounterMode(display=False) as counter:
+    # In mixed precision the encoder and the positions are torch's own operators, which the counter knows.
+    with torch.autocast("cpu", torch.bfloat16), FlopCounterMode(display=False) as counter:
         model(images[:1])
     return counter.get_total_flops() / 1e9
 

@@ -270,7 +270,7 @@ def record(output: Path | None, picture: Path | None) -> None:
     notes = [f"- {name}: {value:.2f}" for name, value in found["claims"].items()]
     notes += [
         "- slic is scikit-image's with n_segments=200 and its defaults; seeds is OpenCV's at the setting of the quality table "
-        "(10 iterations), and with OpenCV's default of 4 iterations, which is faster than the tree and less exact.",
+        "(10 iterations), and with OpenCV's default of 4 iterations, which is less exact.",
         "- pixtree is `segment(image, tokens=200)`: lab, and the exact cut, for which nodes far below it are proven needless and "
         "not made. The labels are those of the whole tree, bit for bit; that tree, from which every other cut is taken, is "
         "`hierarchy(image)`, with its stages lab, tree and cut. Stages are timed with what comes before them done; calls check "

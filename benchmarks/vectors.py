@@ -143,7 +143,7 @@ RENDERER_COLUMNS = [
 
 def renderers() -> None:
     """What shows between shapes over black and white, and whether polygons give the label map back, in both renderers."""
-    rows = []
+    rows, version = [], librsvg_version()
     for path in watched(folder_of("diffvg5"), "renderers"):
         picture = shown(path)
         text = str(vectorize(picture, paths=5000))
@@ -167,7 +167,7 @@ def renderers() -> None:
         ]
     notes = [
         "Fitted outlines, 5,000 paths: renderings over black and over white, the worst of 0.73×, 1× and 1.37×, without the "
-        f"outermost two pixels. Polygons: `crispEdges`, 5,000 regions, each in a colour of its own. librsvg {librsvg_version()}.",
+        f"outermost two pixels. Polygons: `crispEdges`, 5,000 regions, each in a colour of its own. librsvg {version}.",
     ]
     record(
         "vectors_renderers", "renderers", "Drawings in two renderers", columns=RENDERER_COLUMNS, rows=rows, notes=notes, bars=bars

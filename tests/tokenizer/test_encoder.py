@@ -107,3 +107,9 @@ def test_the_operator_is_well_behaved():
     encoder = scrambled(features=4, hidden=4)
     layers = (encoder.residual, encoder.first, encoder.second)
     opcheck(encode, (torch.rand(2, 3, 6, 5), *(tensor for layer in layers for tensor in (layer.weight, layer.bias))))
+
+
+@pytest.mark.parametrize("channels", [1, 2, 4])
+def test_images_of_other_channels_are_refused(channels):
+    with pytest.raises(RuntimeError, match="channels"):
+        Encoder()(torch.zeros(2, channels, 16, 16))

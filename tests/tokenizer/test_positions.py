@@ -95,3 +95,12 @@ def test_the_operator_is_well_behaved():
 def test_unknown_kernels_are_refused():
     with pytest.raises(ValueError, match="hard, gaussian, hat"):
         Positions(4, kernel="box")
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_tables_of_low_precision_work(dtype):
+    labels = torch.zeros(1, 8, 8, dtype=torch.int32)
+    positions = Positions(6, 4)
+    found = positions.to(dtype)(labels, 1)
+    assert found.dtype == dtype
+    assert torch.allclose(found.float(), positions.table.float().mean(0).expand(1, 1, 6), atol=2e-2)

@@ -20,8 +20,7 @@ def rendered_by_librsvg(text: str, background: str = "#ffffff") -> Pixels:
     """An SVG text as librsvg renders it at its own size, (H, W, 3)."""
     import PIL.Image
 
-    if shutil.which(LIBRSVG) is None:
-        raise FileNotFoundError(f"librsvg runs as the program {LIBRSVG}, found none on the PATH; install librsvg2-bin")
+    _check_installed()
     command = [LIBRSVG, "--unlimited", "--background-color", background]
     done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
     if done.returncode != 0:
@@ -29,11 +28,17 @@ def rendered_by_librsvg(text: str, background: str = "#ffffff") -> Pixels:
     return np.array(PIL.Image.open(io.BytesIO(done.stdout)).convert("RGB"))
 
 
+def _check_installed() -> None:
+    if shutil.which(LIBRSVG) is None:
+        raise FileNotFoundError(f"librsvg runs as the program {LIBRSVG}, found none on the PATH; install librsvg2-bin")
+
+
 RENDERERS: dict[str, Renderer] = {"resvg": rendered, "librsvg": rendered_by_librsvg}
 
 
 def librsvg_version() -> str:
     """What the program says of itself."""
+    _check_installed()
     done = subprocess.run([LIBRSVG, "--version"], capture_output=True, check=True)
     return done.stdout.decode().split()[-1]
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from pixtree.kernels.segments import region_means, region_sizes
 from pixtree.kernels.threads import each
 from pixtree.models.timm_import import timm
-from pixtree.tokenizer.positions import Positions, axis_bins, count_cells, embedded_on_grid
+from pixtree.tokenizer.positions import Positions, axis_bins, count_cells, embedded_on_grid, is_fused
 
 Grid = tuple[int, int]
 
@@ -61,7 +61,7 @@ class PatchPositions(Positions):
         """Embeddings (B, N, D) of the regions of labels (B, H, W)."""
         grid = patch_grid(labels, self.patch)
         table = resampled(self.table, self.grid, grid)
-        if labels.device.type == "cpu" and not torch.is_autocast_enabled("cpu"):
+        if is_fused(labels, table):
             return embedded_on_grid(labels, count, grid, table)
         sizes = region_sizes(labels.flatten(1), count).clamp_min(1.0)
         return (cell_counts(labels, count, grid) / sizes).to(table.dtype) @ table

@@ -71,7 +71,8 @@ class Encoder(nn.Module):
         default = self.first is not None and self.first.kernel_size == (2, 2) and not (self.activation or self.corners)
         plain = images.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
         single = images.dtype == self.residual.weight.dtype == torch.float32
-        return default and plain and single and not (images.requires_grad and torch.is_grad_enabled())
+        fits = images.ndim == 4 and images.shape[1] == self.residual.in_channels  # else the convolution says what is wrong
+        return default and plain and single and fits and not (images.requires_grad and torch.is_grad_enabled())
 
     def fused(self, images: Tensor) -> Tensor:
         """The features by `encode`."""

@@ -190,6 +190,12 @@ def resampled_table(table: Tensor, bins: int) -> Tensor:
     return smooth.reshape(-1, bins * bins).T.to(table.dtype)
 
 
+def is_fused(labels: Tensor, table: Tensor) -> bool:
+    """Whether `embedded_on_grid` serves: on the CPU, in float32 or float64."""
+    full = table.dtype in (torch.float32, torch.float64) and not torch.is_autocast_enabled("cpu")
+    return labels.device.type == "cpu" and full
+
+
 class Positions(nn.Module):
     """Embeddings of positions: P(S) times a table (p·p, D)."""
 
@@ -205,7 +211,7 @@ class Positions(nn.Module):
 
     def forward(self, labels: Tensor, count: int) -> Tensor:
         """Embeddings (B, N, D) of the regions of labels (B, H, W)."""
-        if self.kernel == "hard" and labels.device.type == "cpu" and not torch.is_autocast_enabled("cpu"):
+        if self.kernel == "hard" and is_fused(labels, self.table):
             return embedded_on_grid(labels, count, (self.bins, self.bins), self.table)
         return joint_histogram(labels, count, self.bins, self.kernel, self.bandwidth).to(self.table.dtype) @ self.table
 

@@ -1,5 +1,7 @@
 """Features to Hierarchy."""
 
+from types import ModuleType
+
 import torch
 from torch import Tensor
 
@@ -32,8 +34,8 @@ def hierarchy_of_features(
     picks: keep which region every absorbed one had picked, for the paper's weighted aggregation.
     """
     rule = merge_rule(similarity, energy, floor)
-    planes = checked_features(features, shape, floor)
-    kernels = choose_backend(backend, planes.device)
+    kernels = choose_backend(backend, features.device)
+    planes = checked_features(features, shape, floor, kernels)
     inside = torch.ones(shape, dtype=torch.bool, device=planes.device) if mask is None else mask.to(planes.device)
     if inside.dtype != torch.bool or tuple(inside.shape) != tuple(shape) or not bool(inside.any()):
         raise ValueError(
@@ -60,8 +62,9 @@ def exact_cut_of_features(
 ) -> ExactCut:
     """The cut with exactly min(count, H·W) regions of the tree that `hierarchy_of_features` gives, mostly without making it."""
     rule = merge_rule(similarity, energy, floor)
-    planes = checked_features(features, shape, floor)
-    found: ExactCut = choose_backend(backend, planes.device).exact_cut(planes, shape, rule, min(count, planes.shape[1]), levels)
+    kernels = choose_backend(backend, features.device)
+    planes = checked_features(features, shape, floor, kernels)
+    found: ExactCut = kernels.exact_cut(planes, shape, rule, min(count, planes.shape[1]), levels)
     return found
 
 
@@ -79,17 +82,17 @@ def features_of_image(image: Tensor, compactness: float, backend: str) -> tuple[
     return with_coordinates(colour_features(image, choose_backend(backend, image.device)), shape, compactness), shape
 
 
-def checked_features(features: Tensor, shape: tuple[int, int], floor: float) -> Tensor:
+def checked_features(features: Tensor, shape: tuple[int, int], floor: float, kernels: ModuleType) -> Tensor:
     """Features as contiguous float32 planes without gradient, or an error that says what is wrong with them."""
     if features.ndim != 2 or features.shape[1] != shape[0] * shape[1] or 0 in features.shape:
         raise ValueError(
             f"features must be planes (C, H·W) with H·W = {shape[0] * shape[1]}, got {tuple(features.shape)}; use image.flatten(1)"
         )
     planes = features.detach().to(torch.float32).contiguous()
-    if not choose_backend("auto", planes.device).all_within(planes, (LARGEST_VARIANCE_RATIO * floor) ** 0.5):
+    if not kernels.all_within(planes, (LARGEST_VARIANCE_RATIO * floor) ** 0.5):
         lowest, highest = (float(value) for value in torch.aminmax(planes))
         raise ValueError(
-            f"features must be finite and their squares below {LARGEST_VARIANCE_RATIO:.0e} variance floors, got values of {lowest} "
+            f"features must be finite and their squares at most {LARGEST_VARIANCE_RATIO:.0e} variance floors, got {lowest} "
             f"to {highest} with floor {floor}; remove NaN and Inf, or scale the features down"
         )
     return planes

@@ -67,6 +67,8 @@ class Tracing:
             raise ValueError(
                 f"colors= is a whole number of at least 1 with fill='flat', got {self.colors} and {self.fill!r}; drop one"
             )
+        if self.cells not in (1, 2, 4):
+            raise ValueError(f"cells= is 1, 2 or 4 per pixel, got {self.cells}; 2 is the default")
         if not 0 < self.tolerance <= 10:
             raise ValueError(f"tolerance is a distance above 0 and up to 10 pixels, got {self.tolerance}; 0.4 is the default")
 

@@ -72,7 +72,7 @@ def vectorize(
         style=chosen["style"],
         fill=chosen["fill"],
         rounds=0 if fast else ROUNDS,
-        cells=1 if fast or chosen["style"] == "smooth" else CELLS,  # curves are smooth by themselves, and then take a quarter less
+        cells=1 if fast or (chosen["style"] == "smooth" and not chosen["artwork"]) else CELLS,  # curves smooth photos by themselves
         tolerance=chosen["tolerance"],
         artwork=chosen["artwork"],
         colors=chosen.get("colors"),

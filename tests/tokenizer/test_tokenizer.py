@@ -186,3 +186,11 @@ def test_what_does_not_fit_is_refused_before_any_work():
 def test_without_a_width_tokens_are_their_samples():
     tokens = small(width=None)(photos())
     assert tokens.features.shape == (2, 12, 3 * 4 * 4)
+
+
+@pytest.mark.parametrize("channels", [1, 4])
+def test_images_of_other_channels_are_refused_in_one_sentence(channels):
+    images = torch.zeros(1, channels, 32, 32)
+    for call in (Tokenizer(Exactly(4)), Tokenizer(Exactly(4)).partition):
+        with pytest.raises(ValueError, match=f"of 3 channels, got {channels}; convert them"):
+            call(images)

@@ -138,7 +138,11 @@ class RegionEncoder(nn.Module):
 
     def forward(self, images: Tensor, budget: Budget, partition: Partition | None = None) -> EncodedRegions:
         """Regions of images (B, C, H, W), uint8 or float 0..1, by the tree's cut or as a given partition has them."""
-        pixels = pixel_values(images)
+        pixels, channels = pixel_values(images), self.encoder.residual.in_channels
+        if pixels.shape[1] != channels:
+            raise ValueError(
+                f"this tokenizer takes images of {channels} channels, got {pixels.shape[1]}; convert them or give channels= to it"
+            )
         features = self.encode(pixels)
         with torch.autocast(pixels.device.type, enabled=False):
             if partition is None:

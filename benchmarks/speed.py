@@ -66,7 +66,7 @@ def stage(name: str, image: torch.Tensor) -> Callable[[], Any]:
     """One call of ours: a whole one ("pixtree, …") or a stage, with what comes before it done."""
     import pixtree
     from pixtree.kernels import compiled
-    from pixtree.kernels.rule import MergeRule
+    from pixtree.kernels.types import MergeRule
 
     side = image.shape[1]
     inside = torch.ones(side, side, dtype=torch.bool)

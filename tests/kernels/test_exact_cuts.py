@@ -10,7 +10,7 @@ from pictures import constant, noise, photo
 import pixtree
 from pixtree.kernels import compiled, reference
 from pixtree.kernels.compiled import pruning
-from pixtree.kernels.rule import Cost, Energy, MergeRule
+from pixtree.kernels.types import Cost, Energy, MergeRule
 
 COSTS = (Cost.GAUSSIAN, Cost.WARD, Cost.LIKELIHOOD)
 

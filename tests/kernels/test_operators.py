@@ -7,7 +7,7 @@ from torch.library import opcheck
 
 import pixtree
 from pixtree.kernels import compiled, operators
-from pixtree.kernels.rule import MergeRule
+from pixtree.kernels.types import MergeRule
 
 IMAGE = photo(height=20, width=22)
 FEATURES = compiled.lab(IMAGE)

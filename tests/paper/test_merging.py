@@ -5,7 +5,7 @@ from pictures import photo
 
 from pixtree.kernels.reference.merging import NONE, cheapest_edges, components_of_picks, merge_cost, picked_ends, pixel_edges
 from pixtree.kernels.reference.merging import Regions as ReferenceRegions
-from pixtree.kernels.rule import Cost, MergeRule
+from pixtree.kernels.types import Cost, MergeRule
 from pixtree.trees.build import hierarchy_of_image
 
 

@@ -6,8 +6,8 @@ from pictures import constant, photo
 from torch.library import opcheck
 
 from pixtree.kernels import compiled
-from pixtree.kernels.rule import MergeRule
 from pixtree.kernels.segments import region_means
+from pixtree.kernels.types import MergeRule
 from pixtree.tokenizer.aggregation import KERNELS, MODES, Similarity, aggregate, group_softmax, region_features
 from pixtree.tokenizer.ancestry import Ancestry, ancestry_of, cut_tree, traced
 from pixtree.tokenizer.straight import straight_means

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from pixtree.kernels.contours import rings
+from pixtree.kernels.cracks import rings
 from pixtree.tasks.vectorize import rendered
 from pixtree.trees.partition import Partition
 from pixtree.vector.drawing import Drawing

@@ -59,7 +59,7 @@ def extras() -> dict[str, list[str]]:
 
 def self_test() -> dict[str, str]:
     """Per backend `ok` or what went wrong: every backend cuts one generated image, and all must agree."""
-    from pixtree.kernels.backends import BACKENDS
+    from pixtree.runtime.backend import BACKENDS
 
     results: dict[str, str] = {}
     expected: NDArray[np.int32] | None = None

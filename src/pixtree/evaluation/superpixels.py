@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.kernels.contours import boundary_pixels
+from pixtree.kernels.cracks import boundary_pixels
 
 Labels = NDArray[np.integer]
 Mask = NDArray[np.bool_]

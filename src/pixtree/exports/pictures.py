@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pixtree.exports.labels import LabelsLike, label_map, numbered
 from pixtree.files import replacing
-from pixtree.kernels.contours import boundary_pixels
+from pixtree.kernels.cracks import boundary_pixels
 from pixtree.trees.partition import Partition
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pixtree.exports.labels import LabelsLike, numbered
 from pixtree.exports.pictures import displayed, region_means
 from pixtree.files import replacing
-from pixtree.kernels.contours import Rings, rings, without_collinear
+from pixtree.kernels.cracks import Rings, rings, without_collinear
 from pixtree.trees.partition import Partition
 
 if TYPE_CHECKING:

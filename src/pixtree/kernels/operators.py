@@ -6,9 +6,9 @@ Each runs the backend that suits its tensors' device. None has a gradient: struc
 import torch
 from torch import Tensor
 
-from pixtree.kernels.backends import backend
-from pixtree.kernels.rule import Cost, Energy, MergeRule
-from pixtree.kernels.threads import each
+from pixtree.kernels.types import Cost, Energy, MergeRule
+from pixtree.runtime.backend import backend
+from pixtree.runtime.threads import each
 
 _DEFAULT = MergeRule()
 

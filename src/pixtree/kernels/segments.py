@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pixtree.kernels.compiled.jit import kernel
-from pixtree.kernels.threads import each
+from pixtree.runtime.jit import kernel
+from pixtree.runtime.threads import each
 
 Array = NDArray[Any]
 

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from pixtree.kernels.segments import region_means, region_sizes
-from pixtree.kernels.threads import each
 from pixtree.models.timm_import import timm
+from pixtree.runtime.threads import each
 from pixtree.tokenizer.positions import Positions, axis_bins, count_cells, embedded_on_grid, is_fused
 
 Grid = tuple[int, int]

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pixtree.kernels.backends import backend
+from pixtree.runtime.backend import backend
 from pixtree.trees.features import colour_features
 from pixtree.trees.partition import Partition
 

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pixtree.kernels.compiled.jit import kernel
+from pixtree.runtime.jit import kernel
 from pixtree.trees.criteria import Criterion, scores
 from pixtree.trees.cuts import Budget, opened_nodes
 from pixtree.trees.hierarchy import Hierarchy

@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pixtree.kernels.compiled.jit import inlined, tolerant, tolerant_inlined
-from pixtree.kernels.compiled.workspace import scratch
-from pixtree.kernels.threads import each
+from pixtree.runtime.jit import inlined, tolerant, tolerant_inlined
+from pixtree.runtime.scratch import scratch
+from pixtree.runtime.threads import each
 
 Array = NDArray[Any]
 LANES = 4  # channels side by side

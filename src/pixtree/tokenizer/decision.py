@@ -9,8 +9,8 @@ import torch.nn.functional as functional
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pixtree.kernels.backends import backend as choose_backend
-from pixtree.kernels.compiled.jit import kernel
+from pixtree.runtime.backend import backend as choose_backend
+from pixtree.runtime.jit import kernel
 from pixtree.trees.features import LAB_UNITS_PER_COMPACTNESS, colour_features, with_coordinates
 
 Array = NDArray[Any]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pixtree.kernels.compiled.arithmetic import from_bits
-from pixtree.kernels.compiled.jit import tolerant, tolerant_inlined
-from pixtree.kernels.threads import each
+from pixtree.runtime.jit import tolerant, tolerant_inlined
+from pixtree.runtime.threads import each
 
 Array = NDArray[Any]
 BLOCK = 128  # cells: both layers of a block fit the first cache

@@ -9,10 +9,10 @@ import torch.nn.functional as functional
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pixtree.kernels.compiled.jit import kernel as compiled
-from pixtree.kernels.compiled.jit import tolerant
 from pixtree.kernels.segments import region_sizes
-from pixtree.kernels.threads import each
+from pixtree.runtime.jit import kernel as compiled
+from pixtree.runtime.jit import tolerant
+from pixtree.runtime.threads import each
 
 Array = NDArray[Any]
 

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pixtree.kernels.reference.cutting import ExactCut
 from pixtree.kernels.segments import region_means
-from pixtree.kernels.threads import each
+from pixtree.kernels.types import ExactCut
+from pixtree.runtime.threads import each
 from pixtree.tokenizer.aggregation import MODES, Similarity, region_features
 from pixtree.tokenizer.ancestry import Ancestry, Levels, ancestry_of, cut_tree
 from pixtree.tokenizer.decision import UNIT, Decision

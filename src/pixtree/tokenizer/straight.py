@@ -14,10 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pixtree.kernels.compiled.jit import tolerant, tolerant_inlined
-from pixtree.kernels.compiled.workspace import scratch
 from pixtree.kernels.segments import region_means
-from pixtree.kernels.threads import each
+from pixtree.runtime.jit import tolerant, tolerant_inlined
+from pixtree.runtime.scratch import scratch
+from pixtree.runtime.threads import each
 
 Array = NDArray[Any]
 COLUMNS = 5  # numbers per region beside its vectors

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from pixtree.kernels.backends import backend as choose_backend
-from pixtree.kernels.threads import each
+from pixtree.runtime.backend import backend as choose_backend
+from pixtree.runtime.threads import each
 from pixtree.trees.build import exact_cut_of_features, features_of_image, hierarchy_of_features
 from pixtree.trees.cuts import Budget, Exactly, cut
 from pixtree.trees.partition import Partition

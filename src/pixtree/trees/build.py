@@ -5,8 +5,8 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-from pixtree.kernels.backends import backend as choose_backend
-from pixtree.kernels.reference.cutting import ExactCut
+from pixtree.kernels.types import ExactCut
+from pixtree.runtime.backend import backend as choose_backend
 from pixtree.trees.features import colour_features, with_coordinates
 from pixtree.trees.hierarchy import Hierarchy
 from pixtree.trees.similarity import Likelihood, Similarity, merge_rule

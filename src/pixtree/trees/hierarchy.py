@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pixtree.files import replacing
-from pixtree.kernels.backends import backend as choose_backend
 from pixtree.kernels.reference.merging import pixel_edges
-from pixtree.kernels.rule import Cost, Energy, MergeRule
+from pixtree.kernels.types import Cost, Energy, MergeRule
+from pixtree.runtime.backend import backend as choose_backend
 
 if TYPE_CHECKING:
     from pixtree.trees.criteria import Criterion

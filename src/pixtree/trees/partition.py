@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pixtree.kernels.backends import backend as choose_backend
+from pixtree.runtime.backend import backend as choose_backend
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.kernels.compiled.jit import kernel
+from pixtree.runtime.jit import kernel
 
 Array = NDArray[Any]
 ROUNDS = 2  # edges up to about four pixels wide

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.kernels.compiled.jit import inlined, kernel
+from pixtree.runtime.jit import inlined, kernel
 from pixtree.vector.outlines import Outlines, runs_along_border
 from pixtree.vector.placement import Samples
 from pixtree.vector.planar import PlanarMap

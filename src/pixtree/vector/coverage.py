@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.kernels.compiled.jit import kernel
+from pixtree.runtime.jit import kernel
 
 Array = NDArray[Any]
 COVERED, NOT_COVERED = 0.9995, 0.0005

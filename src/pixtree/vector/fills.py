@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.kernels.compiled.jit import kernel
+from pixtree.runtime.jit import kernel
 from pixtree.vector.drawing import Drawing
 from pixtree.vector.svg import Gradient
 

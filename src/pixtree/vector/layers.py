@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.kernels.compiled.jit import kernel
+from pixtree.runtime.jit import kernel
 from pixtree.vector.planar import PlanarMap
 
 Array = NDArray[Any]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.kernels.compiled.jit import inlined, kernel
+from pixtree.runtime.jit import inlined, kernel
 
 Array = NDArray[Any]
 FEW_NEIGHBOURS = 64  # regions with more re-price their edges only when one of them comes up

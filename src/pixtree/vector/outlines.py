@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.kernels.compiled.jit import inlined, kernel
+from pixtree.runtime.jit import inlined, kernel
 from pixtree.vector.placement import Samples, contrast
 from pixtree.vector.planar import PlanarMap
 

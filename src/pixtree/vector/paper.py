@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pixtree.kernels.threads import each
+from pixtree.runtime.threads import each
 from pixtree.trees.build import hierarchy_of_image
 from pixtree.trees.partition import Partition
 from pixtree.vector.svg import hexadecimal, save_text

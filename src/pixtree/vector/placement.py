@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.kernels.compiled.jit import inlined, kernel
+from pixtree.runtime.jit import inlined, kernel
 from pixtree.vector.planar import PlanarMap
 
 Array = NDArray[Any]

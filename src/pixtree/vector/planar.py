@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.kernels.compiled.jit import inlined, kernel
+from pixtree.runtime.jit import inlined, kernel
 
 Array = NDArray[Any]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import interpolate, max_pool2d
 
-from pixtree.kernels.compiled.jit import inlined, kernel
+from pixtree.runtime.jit import inlined, kernel
 
 Array = NDArray[Any]
 SWEEPS = 8

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pixtree.kernels.compiled.jit import kernel
+from pixtree.runtime.jit import kernel
 from pixtree.trees.build import hierarchy_of_features
 from pixtree.trees.similarity import Ward
 from pixtree.vector.merging import Agglomeration, agglomerate

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.kernels.compiled.jit import kernel
+from pixtree.runtime.jit import kernel
 from pixtree.vector.coverage import Coverage, paint
 from pixtree.vector.drawing import Drawing
 

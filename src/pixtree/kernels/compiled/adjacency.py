@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pixtree.kernels.compiled.jit import kernel
+from pixtree.runtime.jit import kernel
 
 _u1, _u4, _u8 = np.uint8, np.uint32, np.uint64
 

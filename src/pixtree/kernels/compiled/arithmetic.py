@@ -8,7 +8,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from pixtree.kernels import arithmetic as shared
-from pixtree.kernels.compiled.jit import inlined
+from pixtree.runtime.jit import inlined
 
 _f4, _i4, _u4, _i8 = np.float32, np.int32, np.uint32, np.int64
 

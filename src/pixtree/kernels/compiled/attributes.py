@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from pixtree.kernels.compiled.adjacency import vertex_numbers
-from pixtree.kernels.compiled.jit import kernel
+from pixtree.runtime.jit import kernel
 
 _f4 = np.float32
 

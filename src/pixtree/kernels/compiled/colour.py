@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 
 from pixtree.kernels.compiled.arithmetic import cube_root
-from pixtree.kernels.compiled.jit import inlined, kernel
 from pixtree.kernels.reference import colour as reference
+from pixtree.runtime.jit import inlined, kernel
 
 _f4 = np.float32
 _MATRIX = np.array(reference.RGB_TO_XYZ, np.float32)

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from pixtree.kernels import sequential
 from pixtree.kernels.compiled.arithmetic import bits_of, from_bits
-from pixtree.kernels.compiled.jit import kernel
-from pixtree.kernels.compiled.workspace import scratch
 from pixtree.kernels.reference.cutting import select_largest
+from pixtree.runtime.jit import kernel
+from pixtree.runtime.scratch import scratch
 
 FEW = 2**16  # values that are sorted faster than counted
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pixtree.kernels.compiled.jit import inlined, kernel
+from pixtree.runtime.jit import inlined, kernel
 
 _i8, _u4, _u8 = np.int64, np.uint32, np.uint64
 _UNSEEN = _u4(0xFFFFFFFF)

@@ -13,7 +13,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from pixtree.kernels.arithmetic import CHANNELS_PER_LOG
-from pixtree.kernels.compiled.jit import inlined
+from pixtree.runtime.jit import inlined
 
 LANES = 16
 _VECTOR = ir.VectorType(ir.FloatType(), LANES)

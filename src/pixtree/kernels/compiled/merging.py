@@ -27,12 +27,11 @@ from pixtree.kernels.compiled.adjacency import (
 )
 from pixtree.kernels.compiled.arithmetic import from_bits, log_at_least_one
 from pixtree.kernels.compiled.grouping import components_of_picks, gather_members, order_members
-from pixtree.kernels.compiled.jit import inlined, kernel
 from pixtree.kernels.compiled.lanes import LANES, LARGEST_LOGS, multiply_groups, row_factors
 from pixtree.kernels.compiled.picking import pick_on_grid, pick_regions
-from pixtree.kernels.compiled.workspace import scratch
-from pixtree.kernels.reference.merging import Tree
-from pixtree.kernels.rule import Cost, Energy, MergeRule
+from pixtree.kernels.types import Cost, Energy, MergeRule, Tree
+from pixtree.runtime.jit import inlined, kernel
+from pixtree.runtime.scratch import scratch
 
 _f4, _i4, _u4, _i8, _u8 = np.float32, np.int32, np.uint32, np.int64, np.uint64
 _ONE, _ZERO = _f4(1.0), _f4(0.0)

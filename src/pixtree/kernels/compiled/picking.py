@@ -4,9 +4,9 @@ import numpy as np
 
 from pixtree.kernels.arithmetic import CHANNELS_PER_LOG
 from pixtree.kernels.compiled.arithmetic import bits_of, edge_hash, length_power, log_at_least_one, order_key
-from pixtree.kernels.compiled.jit import inlined, kernel
 from pixtree.kernels.compiled.lanes import LANES, LARGEST_LOGS, multiply_groups, union_factors
-from pixtree.kernels.rule import Cost
+from pixtree.kernels.types import Cost
+from pixtree.runtime.jit import inlined, kernel
 
 _f4, _i4, _u4, _i8, _u8 = np.float32, np.int32, np.uint32, np.int64, np.uint64
 _ONE, _ZERO = _f4(1.0), _f4(0.0)

@@ -16,14 +16,13 @@ from pixtree.kernels.compiled.adjacency import adjacency_of_grid, adjacency_of_r
 from pixtree.kernels.compiled.arithmetic import log_at_least_one
 from pixtree.kernels.compiled.cutting import FEW, cut_labels, largest_scales, open_largest, scale_set
 from pixtree.kernels.compiled.grouping import components_of_picks, gather_members, order_members
-from pixtree.kernels.compiled.jit import inlined, kernel
 from pixtree.kernels.compiled.lanes import LANES, absorb_pixel, absorb_region, take_pixel
 from pixtree.kernels.compiled.merging import build, capacities, carve, check_size, kernel_rule, region_energies
 from pixtree.kernels.compiled.picking import pick_on_grid, pick_regions
-from pixtree.kernels.compiled.workspace import scratch
-from pixtree.kernels.reference.cutting import ExactCut
-from pixtree.kernels.rule import Cost, MergeRule
 from pixtree.kernels.sequential import HEAP_NODE, SPINE_LIMIT
+from pixtree.kernels.types import Cost, ExactCut, MergeRule
+from pixtree.runtime.jit import inlined, kernel
+from pixtree.runtime.scratch import scratch
 
 _f4, _i4, _u4, _i8, _u8 = np.float32, np.int32, np.uint32, np.int64, np.uint64
 _ONE, _ZERO = _f4(1.0), _f4(0.0)

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pixtree.kernels.compiled.jit import inlined, kernel
+from pixtree.runtime.jit import inlined, kernel
 
 
 @inlined

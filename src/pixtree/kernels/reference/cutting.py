@@ -1,7 +1,5 @@
 """Cuts of a tree: which nodes are opened, and the regions that remain."""
 
-from typing import NamedTuple
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -10,20 +8,7 @@ from pixtree.kernels import sequential
 from pixtree.kernels.reference.attributes import inner_by_depth, parents_of
 from pixtree.kernels.reference.merging import build
 from pixtree.kernels.reference.regions import number_by_first, settle
-from pixtree.kernels.rule import MergeRule
-
-
-class ExactCut(NamedTuple):
-    """The labels of a cut, (M,) int32, numbered by first pixel, and its levels if a backend keeps them.
-
-    levels: (4, 2M + …) int32, how pixels became regions, level after level. Row 3 has the offsets: level l has the regions
-    offset[l]:offset[l + 1] of rows 0 and 1, level 0 pixels; the last level is the whole image. Row 0: whom a region picked. Row 1:
-    the regions again, by component. Row 2: where component g of level l begins there, entry offset[l + 1] − offset[1] + l + g;
-    members[start[g]:start[g + 1]]. All are numbers within the level.
-    """
-
-    labels: Tensor
-    levels: Tensor | None
+from pixtree.kernels.types import ExactCut, MergeRule
 
 
 def exact_cut(features: Tensor, shape: tuple[int, int], rule: MergeRule, count: int, levels: bool = False) -> ExactCut:

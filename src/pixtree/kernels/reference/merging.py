@@ -12,21 +12,9 @@ from torch import Tensor
 
 from pixtree.kernels.arithmetic import CHANNELS_PER_LOG, log_at_least_one, order_key, square_root
 from pixtree.kernels.reference.regions import number_by_first, settle
-from pixtree.kernels.rule import Cost, Energy, MergeRule
+from pixtree.kernels.types import Cost, Edges, Energy, MergeRule, Tree
 
 NONE = torch.iinfo(torch.int64).max
-
-
-class Tree(NamedTuple):
-    """A binary tree over M leaves: nodes 0..M−1 are leaves, M..2M−2 inner nodes in the order in which they were made."""
-
-    parent: Tensor  # (2M−1,) int32, −1 at the root
-    left: Tensor  # (M−1,) int32: the cluster that grew
-    right: Tensor  # (M−1,) int32: the member it absorbed
-    level: Tensor  # (2M−1,) int16: the round that made the node, 0 for leaves
-    altitude: Tensor  # (2M−1,) float32: the merge cost, 0 for leaves, ∞ where pieces that do not touch are joined
-    gain: Tensor  # (M−1,) float32: the energy that closing the node adds, ∞ where pieces are joined
-    pick: Tensor  # (M−1,) int32: the region that the absorbed member had picked, u_max of u = right; empty if not asked for
 
 
 class Regions(NamedTuple):
@@ -41,14 +29,6 @@ class Regions(NamedTuple):
     def take(self, index: Tensor) -> "Regions":
         """The regions at `index`."""
         return Regions(*(field[index] for field in self))
-
-
-class Edges(NamedTuple):
-    """Which regions touch: pairs first < second in lexicographic order, and the number of pixel edges they share."""
-
-    first: Tensor
-    second: Tensor
-    length: Tensor
 
 
 def pixel_edges(inside: Tensor) -> Edges:

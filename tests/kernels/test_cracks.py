@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pixtree.kernels.contours import cycles, degrees, find_cracks, rings, successors, without_collinear
+from pixtree.kernels.cracks import cycles, degrees, find_cracks, rings, successors, without_collinear
 
 quick = settings(deadline=None, max_examples=60)  # the first example may compile or import
 label_maps = arrays(

@@ -3,6 +3,7 @@
 import hashlib
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,23 @@ from numba.core import event
 Kernel = Callable[..., Any]
 
 
-def _sources() -> str:
-    """A fingerprint of what kernels inline across files: numba itself looks at the caller's file only."""
-    digest, folder = hashlib.sha256(), Path(__file__).parents[1]
-    shared = [folder / name for name in ("arithmetic.py", "rule.py", "sequential.py", "reference/colour.py")]
-    for path in (*shared, *sorted(Path(__file__).parent.glob("*.py"))):
-        digest.update(path.read_bytes())
+PACKAGE = Path(__file__).parents[1]
+# Machine code is inlined across the files of these folders; a test checks that nothing is compiled elsewhere.
+FOLDERS = {
+    "kernels": ("kernels", "runtime"),
+    "vector": ("vector", "kernels", "runtime"),
+    "tokenizer": ("tokenizer", "kernels", "runtime"),
+}
+
+
+@cache
+def fingerprint(folder: str) -> str:
+    """A hash of every source that the machine code of a folder may inline: numba itself looks at the caller's file only."""
+    digest = hashlib.sha256()
+    for name in FOLDERS[folder]:
+        for path in sorted((PACKAGE / name).rglob("*.py")):
+            digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
-
-
-_SOURCES = _sources()
 
 
 def _compiled(function: Kernel, **options: Any) -> Kernel:
@@ -33,7 +41,7 @@ def _compiled(function: Kernel, **options: Any) -> Kernel:
         compiled = numba.njit(nogil=True, error_model="numpy", **options)(function)
     stored = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if stored is not None:
-        stored._source_stamp = (stored._source_stamp, _SOURCES)
+        stored._source_stamp = (stored._source_stamp, fingerprint(function.__module__.split(".")[1]))
     return compiled  # type: ignore[no-any-return]
 
 

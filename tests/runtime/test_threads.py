@@ -8,7 +8,7 @@ from pictures import noise, photo
 from torch.utils.data import DataLoader, Dataset
 
 import pixtree
-from pixtree.kernels.threads import each, thread_count
+from pixtree.runtime.threads import each, thread_count
 from pixtree.trees.similarity import SIMILARITIES
 
 BATCH = torch.stack([photo(height=40, width=44), noise(40, 44), photo("coffee", 40, 44), photo("chelsea", 40, 44)] * 2)

@@ -1,0 +1,71 @@
+"""What both backends take and return: the rule that builds a tree, as plain numbers, and the trees, edges and cuts it gives."""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from torch import Tensor
+
+
+class Cost(IntEnum):
+    """What "most similar" minimises."""
+
+    GAUSSIAN = 0  # squared distance of means: the argmax of exp(−‖Δμ‖²/2σ²) for every σ
+    COSINE = 1  # 1 − cos
+    TANIMOTO = 2  # 1 − Tanimoto similarity
+    WARD = 3  # growth of the squared error over (shared edges)^β
+    LIKELIHOOD = 4  # growth of the log-variance energy over (shared edges)^β
+
+
+class Energy(IntEnum):
+    """What a nested cut with n regions minimises."""
+
+    SQUARED_ERROR = 0  # Σ_c M2_c
+    LOG_VARIANCE = 1  # n Σ_c log(1 + M2_c / (n φ))
+
+
+class MergeRule(NamedTuple):
+    """How regions pick their neighbour, and how the tree prices its nodes."""
+
+    cost: Cost = Cost.LIKELIHOOD
+    energy: Energy = Energy.LOG_VARIANCE
+    floor: float = 10.0  # φ, a variance in squared feature units
+    length_quarters: int = 2  # β = length_quarters / 4: a power that √ can take
+    ward_rounds: int = 1  # rounds, from the first, in which LIKELIHOOD uses Ward's cost
+
+    @property
+    def prunable(self) -> bool:
+        """Whether exact cuts can do without the whole tree: energies that bound their gains, and a first round on the grid."""
+        return self.energy == Energy.LOG_VARIANCE and self.cost not in (Cost.COSINE, Cost.TANIMOTO)
+
+
+class Tree(NamedTuple):
+    """A binary tree over M leaves: nodes 0..M−1 are leaves, M..2M−2 inner nodes in the order in which they were made."""
+
+    parent: Tensor  # (2M−1,) int32, −1 at the root
+    left: Tensor  # (M−1,) int32: the cluster that grew
+    right: Tensor  # (M−1,) int32: the member it absorbed
+    level: Tensor  # (2M−1,) int16: the round that made the node, 0 for leaves
+    altitude: Tensor  # (2M−1,) float32: the merge cost, 0 for leaves, ∞ where pieces that do not touch are joined
+    gain: Tensor  # (M−1,) float32: the energy that closing the node adds, ∞ where pieces are joined
+    pick: Tensor  # (M−1,) int32: the region that the absorbed member had picked, u_max of u = right; empty if not asked for
+
+
+class Edges(NamedTuple):
+    """Which regions touch: pairs first < second in lexicographic order, and the number of pixel edges they share."""
+
+    first: Tensor
+    second: Tensor
+    length: Tensor
+
+
+class ExactCut(NamedTuple):
+    """The labels of a cut, (M,) int32, numbered by first pixel, and its levels if a backend keeps them.
+
+    levels: (4, 2M + …) int32, how pixels became regions, level after level. Row 3 has the offsets: level l has the regions
+    offset[l]:offset[l + 1] of rows 0 and 1, level 0 pixels; the last level is the whole image. Row 0: whom a region picked. Row 1:
+    the regions again, by component. Row 2: where component g of level l begins there, entry offset[l + 1] − offset[1] + l + g;
+    members[start[g]:start[g + 1]]. All are numbers within the level.
+    """
+
+    labels: Tensor
+    levels: Tensor | None

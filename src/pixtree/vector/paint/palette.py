@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixtree.trees.partition import Partition
-from pixtree.vector.merging import agglomerate
-from pixtree.vector.registration import region_means
+from pixtree.vector.regions.colours import mean_colours
+from pixtree.vector.regions.merging import agglomerate
 
 Array = NDArray[Any]
 SWEEPS = 20
@@ -20,7 +20,7 @@ def limited_palette(labels: NDArray[np.int32], planes: Array, colors: int) -> tu
     """
     count = int(labels.max()) + 1
     area = np.bincount(labels[labels >= 0].ravel(), minlength=count).astype(np.float64)
-    entry = clusters(region_means(labels, planes, count), area, colors)
+    entry = clusters(mean_colours(labels, planes, count), area, colors)
     painted = np.where(labels < 0, -1, entry[labels])
     joined = Partition.from_labels(painted).numpy()
     first = np.full(int(joined.max()) + 1, -1, np.int64)

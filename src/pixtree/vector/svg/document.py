@@ -28,7 +28,7 @@ class Gradient(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Style:
+class Markup:
     """How shapes are painted.
 
     passes: "double" paints all shapes with strokes and then again without (no hairlines in any renderer); "single" paints each once
@@ -50,7 +50,7 @@ def document(
     data: Sequence[str],
     fills: NDArray[np.uint8],
     layers: NDArray[np.int32],
-    style: Style,
+    markup: Markup,
     gradients: dict[int, Gradient],
     groups: Sequence[Any] | None,
 ) -> str:
@@ -60,21 +60,21 @@ def document(
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width * unit} {height * unit}">'
     )
     defined = "".join(gradient_element(shape, gradient, unit) for shape, gradient in gradients.items())
-    paths = [path_element(shape, data[shape], fills[shape], style, shape in gradients) for shape in range(len(data))]
+    paths = [path_element(shape, data[shape], fills[shape], markup, shape in gradients) for shape in range(len(data))]
     if groups is not None:
         stacked = ["".join(grouped(groups, paths))]
     else:
         count = int(layers.max(initial=-1)) + 1
         stacked = ["".join(paths[shape] for shape in np.flatnonzero(layers == layer)) for layer in range(count)]
-    return head + painted(stacked, defined, unit, style) + "</svg>"
+    return head + in_passes(stacked, defined, unit, markup) + "</svg>"
 
 
-def painted(layers: Sequence[str], defined: str, unit: int, style: Style) -> str:
+def in_passes(layers: Sequence[str], defined: str, unit: int, markup: Markup) -> str:
     """The layers in one or two passes, after the definitions they need."""
     definitions = f"<defs>{defined}</defs>" if defined else ""
     stroke = f'stroke="currentColor" stroke-width="{STROKE_WIDTH * unit:g}" stroke-linejoin="round"'
     fill = 'fill-rule="evenodd" fill="currentColor"'
-    match style.passes:
+    match markup.passes:
         case "crisp":
             return f'{definitions}<g {fill} shape-rendering="crispEdges">{"".join(layers)}</g>'
         case "single":
@@ -91,9 +91,9 @@ def use(name: str) -> str:
     return f'<use href="#{name}"/>'
 
 
-def path_element(shape: int, data: str, fill: NDArray[np.uint8], style: Style, has_gradient: bool) -> str:
+def path_element(shape: int, data: str, fill: NDArray[np.uint8], markup: Markup, has_gradient: bool) -> str:
     """One path; `color` serves stroke and fill, a gradient replaces the fill."""
-    name = f' id="r{shape}"' if style.ids else ""
+    name = f' id="r{shape}"' if markup.ids else ""
     paint = f' fill="url(#{gradient_name(shape)})"' if has_gradient else ""
     return f'<path{name} color="{hexadecimal(fill)}"{paint} d="{data}"/>'
 

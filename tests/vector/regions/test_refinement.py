@@ -6,8 +6,8 @@ from pictures import photo
 
 from pixtree.tasks.vectorize import rendered, vectorize
 from pixtree.trees.partition import Partition
-from pixtree.vector.refinement import enlarged, refined
-from pixtree.vector.regions import grow_regions, local_variance
+from pixtree.vector.regions.growing import grow_regions, local_variance
+from pixtree.vector.regions.refinement import enlarged, refined
 
 
 def test_a_boundary_moves_to_where_the_colours_part():

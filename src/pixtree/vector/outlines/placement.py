@@ -1,4 +1,4 @@
-"""Where arcs run below the pixel: samples at the middles of cracks, shifted along their normal by what the colours say.
+"""Where arcs run below the pixel: samples at the middles of cracks, shifted along their normal according to the colours.
 
 A pixel at a boundary is a blend of the colours on both sides; how much of either it holds says where the boundary crosses it.
 """
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pixtree.kernels.cracks import PlanarMap
 from pixtree.runtime.jit import inlined, kernel
-from pixtree.vector.planar import PlanarMap
 
 Array = NDArray[Any]
 

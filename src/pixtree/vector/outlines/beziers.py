@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pixtree.kernels.cracks import PlanarMap
 from pixtree.runtime.jit import inlined, kernel
-from pixtree.vector.outlines import Outlines, runs_along_border
-from pixtree.vector.placement import Samples
-from pixtree.vector.planar import PlanarMap
+from pixtree.vector.outlines.pieces import Outlines
+from pixtree.vector.outlines.placement import Samples
+from pixtree.vector.outlines.polylines import runs_along_border
 
 Array = NDArray[Any]
 REACH = 4  # samples on either side by which a corner is judged

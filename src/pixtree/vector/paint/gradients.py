@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from pixtree.runtime.jit import kernel
 from pixtree.vector.drawing import Drawing
-from pixtree.vector.svg import Gradient
+from pixtree.vector.svg.document import Gradient
 
 Array = NDArray[Any]
 CHARACTERS = 150.0  # of a gradient's definition and its reference

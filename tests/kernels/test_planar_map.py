@@ -6,14 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from pixtree.kernels.cracks import rings
+from pixtree.kernels.cracks import PlanarMap, planar_map, rings
 from pixtree.tasks.vectorize import rendered
 from pixtree.trees.partition import Partition
 from pixtree.vector.drawing import Drawing
-from pixtree.vector.layers import layers_of
-from pixtree.vector.outlines import exact_outlines
-from pixtree.vector.planar import PlanarMap, planar_map
-from pixtree.vector.svg import Style
+from pixtree.vector.outlines.pieces import exact_outlines
+from pixtree.vector.paint.layers import layers_of
+from pixtree.vector.svg.document import Markup
 
 LABELS = hnp.arrays(np.int64, st.tuples(st.integers(1, 9), st.integers(1, 9)), elements=st.integers(-1, 3))
 
@@ -97,6 +96,6 @@ def test_polygons_rendered_crisply_are_the_label_map(seed):
     arcs = planar_map(labels)
     count = arcs.count
     colours = np.stack([np.arange(count) % 256, np.arange(count) // 256 * 40, np.full(count, 77)], axis=1).astype(float)
-    drawing = Drawing(arcs, exact_outlines(arcs), colours, layers_of(arcs), Style("crisp"))
+    drawing = Drawing(arcs, exact_outlines(arcs), colours, layers_of(arcs), Markup("crisp"))
     assert (rendered(str(drawing)) == colours[labels]).all()
     assert (drawing.pixels() == colours[labels]).all()

@@ -1,51 +1,20 @@
-"""Outlines: the samples of every arc as few vertices on a fine grid; polylines of least squared error plus price per character."""
+"""Polylines through the samples of every arc, with the least squared error plus a price per character of path data."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pixtree.kernels.cracks import PlanarMap
 from pixtree.runtime.jit import inlined, kernel
-from pixtree.vector.placement import Samples, contrast
-from pixtree.vector.planar import PlanarMap
+from pixtree.vector.outlines.pieces import Outlines, of_lines
+from pixtree.vector.outlines.placement import Samples, contrast
 
 Array = NDArray[Any]
 LONGEST_SPAN = 40  # samples that one line may replace
 LARGEST_DEVIATION = 1.5  # root mean square, pixels
 CLOSING = 0.4  # characters per line beyond its two numbers: commands, moves and closing, shared out
 OUTSIDE_CONTRAST = 128.0**2  # of a region against transparency
-
-
-@dataclass(frozen=True, eq=False)
-class Outlines:
-    """Vertices of all arcs in units of 1/unit pixel; arc i has points[offsets[i]:offsets[i + 1]], its ends included.
-
-    Where `controls` (V, 4) is not empty, the piece that ends at vertex v is a cubic Bézier curve with control points
-    controls[v, :2] and controls[v, 2:], or a line if `curved[v]` is false.
-    """
-
-    points: NDArray[np.int32]  # (V, 2) x, y
-    offsets: NDArray[np.int32]  # (A + 1,)
-    unit: int
-    controls: NDArray[np.int32]
-    curved: NDArray[np.bool_]
-
-    @property
-    def is_curved(self) -> bool:
-        """Whether any piece may be a curve."""
-        return len(self.controls) > 0
-
-
-def straight(points: Array, offsets: Array, unit: int) -> Outlines:
-    """Outlines of lines only."""
-    return Outlines(points, offsets, unit, np.empty((0, 4), np.int32), np.empty(0, np.bool_))
-
-
-def exact_outlines(arcs: PlanarMap) -> Outlines:
-    """Outlines along the cracks, with a vertex where they turn: what reproduces the label map."""
-    points, offsets = keep_turns(arcs.offsets, arcs.corners)
-    return straight(points, offsets, 1)
 
 
 def fit_polylines(samples: Samples, arcs: PlanarMap, colours: Array, *, unit: int, price: float) -> Outlines:
@@ -57,27 +26,7 @@ def fit_polylines(samples: Samples, arcs: PlanarMap, colours: Array, *, unit: in
     points, offsets = cheapest_polylines(
         arcs.left, arcs.right, arcs.offsets, arcs.corners, samples.points, samples.offsets, colours, unit, price, *arcs.shape
     )
-    return straight(points, offsets, unit)
-
-
-@kernel
-def keep_turns(offsets: Array, corners: Array) -> tuple[Array, Array]:
-    """Arcs without the corners they pass straight on."""
-    arcs = len(offsets) - 1
-    kept = np.empty_like(corners)
-    starts = np.empty(arcs + 1, np.int32)
-    used = 0
-    for arc in range(arcs):
-        starts[arc] = used
-        for k in range(offsets[arc], offsets[arc + 1]):
-            before, after = max(k - 1, offsets[arc]), min(k + 1, offsets[arc + 1] - 1)
-            level = corners[before, 0] + corners[after, 0] == 2 * corners[k, 0]
-            if before < k < after and level and corners[before, 1] + corners[after, 1] == 2 * corners[k, 1]:
-                continue
-            kept[used] = corners[k]
-            used += 1
-    starts[arcs] = used
-    return kept[:used].copy(), starts
+    return of_lines(points, offsets, unit)
 
 
 @inlined
@@ -140,7 +89,10 @@ def cheapest_polylines(
     height: int,
     width: int,
 ) -> tuple[Array, Array]:
-    """Vertices and offsets of `fit_polylines`."""
+    """Vertices and offsets of `fit_polylines`.
+
+    One function: the scratch of the dynamic program is made once for all arcs, and its inner loop is where tracing spends its time.
+    """
     arcs = len(left)
     longest = 0
     for arc in range(arcs):

@@ -15,7 +15,6 @@ Array = NDArray[Any]
 ROUNDS = 2  # edges up to about four pixels wide
 SMALLEST_STEP = 24.0**2  # squared distance of the two neighbours, summed over channels
 LARGEST_OFFSET = 0.15  # distance of a blend from the line between its neighbours, as a share of theirs
-FLAT_SHARE = 0.5
 
 
 def without_blends(planes: NDArray[np.float32], rounds: int = ROUNDS) -> NDArray[np.float32]:
@@ -23,14 +22,6 @@ def without_blends(planes: NDArray[np.float32], rounds: int = ROUNDS) -> NDArray
     for _ in range(rounds):
         planes = sharpen_once(planes)
     return planes
-
-
-def is_artwork(planes: NDArray[np.float32]) -> bool:
-    """Whether most pixels equal, up to a grey level or two, the next: flat colours rather than a photo."""
-    if planes.shape[2] < 2:
-        return False
-    step = np.abs(np.diff(planes, axis=2)).max(axis=0)
-    return bool((step <= 2).mean() > FLAT_SHARE)
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""What a drawing's regions are grown from: colour planes, pixel weights, the pixel tree's small regions."""
+"""Growing the regions of a drawing from colour planes, pixel weights and the small regions of the pixel tree."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from pixtree.runtime.jit import kernel
 from pixtree.trees.build import hierarchy_of_features
 from pixtree.trees.similarity import Ward
-from pixtree.vector.merging import Agglomeration, agglomerate
+from pixtree.vector.regions.merging import Agglomeration, agglomerate
 
 Array = NDArray[Any]
 CELLS_PER_REGION = 64  # of the small regions from which agglomeration starts

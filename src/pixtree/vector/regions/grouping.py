@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.vector.merging import Agglomeration
+from pixtree.vector.regions.merging import Agglomeration
 
 
 def groups_of(labels: NDArray[np.int32], regions: Agglomeration, counts: Sequence[int]) -> list[Any]:

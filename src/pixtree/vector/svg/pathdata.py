@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pixtree.kernels.cracks import PlanarMap
 from pixtree.runtime.jit import kernel
-from pixtree.vector.outlines import Outlines
-from pixtree.vector.planar import PlanarMap
+from pixtree.vector.outlines.pieces import Outlines
 
 Array = NDArray[Any]
 _MINUS, _SPACE, _ZERO = ord("-"), ord(" "), ord("0")
@@ -87,7 +87,10 @@ def write_shapes(
     curved: Array,
     buffer: Array,
 ) -> Array:
-    """Write all shapes one after another; where each ends, with a leading 0."""
+    """Write all shapes one after another and return where each ends, with a leading 0.
+
+    One function, because the current point, the last control point and the command in force belong to every part of it.
+    """
     count = len(shape_offsets) - 1
     ends = np.zeros(count + 1, np.int64)
     at = 0

@@ -1,7 +1,9 @@
 """Regions of a drawing: Ward's agglomeration, cheapest pair first, of the small regions that the pixel tree finds.
 
-The tree's rounds merge every region at once, which is fast and blind to order; above a few dozen pixels per region the order pays:
-half a decibel at equal counts, and shorter outlines. So the tree makes the small regions and this file merges them one by one.
+The tree's rounds merge every region at once, which is fast but blind to order. Above a few dozen pixels per region the order pays:
+it is worth half a decibel at equal counts, and outlines are shorter. So the tree makes the small regions, and this file merges
+them one by one. The result is a list of merges, not a `Hierarchy`: its leaves are the small regions, and only cuts by count are
+ever asked of it.
 """
 
 from dataclasses import dataclass
@@ -242,7 +244,8 @@ def merge_cheapest_first(
 ) -> tuple[Array, Array, Array]:
     """Merge regions kept[k], absorbed[k] and the growth of the squared error, in order; weight and mean end as scratch.
 
-    Half-edges 2e and 2e + 1 stand in the lists of the two ends of edge e. The heap may hold outdated costs: an entry counts only if
+    Half-edges 2e and 2e + 1 stand in the lists of the two ends of edge e. One function, because its dozen arrays would otherwise be
+    arguments of every part. The heap may hold outdated costs: an entry counts only if
     it equals the edge's present cost, and an edge whose regions have grown since goes back with its new cost.
     """
     count, edges = len(weight), len(first)

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate, max_pool2d
 
 from pixtree.runtime.jit import inlined, kernel
+from pixtree.vector.regions.colours import colour_sums
 
 Array = NDArray[Any]
 SWEEPS = 8
@@ -85,19 +86,6 @@ def give_to_nearer(labels: Array, planes: Array, count: int, stiffness: float, s
                     waiting[v, u] = True
         if moved == 0:
             break
-
-
-@kernel
-def colour_sums(labels: Array, planes: Array, count: int) -> tuple[Array, Array]:
-    """Sums (N, C) of the colours and numbers (N,) of the cells of regions, float64."""
-    total, size = np.zeros((count, planes.shape[0])), np.zeros(count)
-    for y in range(labels.shape[0]):
-        for x in range(labels.shape[1]):
-            if labels[y, x] >= 0:
-                size[labels[y, x]] += 1
-                for c in range(planes.shape[0]):
-                    total[labels[y, x], c] += planes[c, y, x]
-    return total, size
 
 
 @inlined

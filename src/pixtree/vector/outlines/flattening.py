@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixtree.runtime.jit import kernel
-from pixtree.vector.outlines import Outlines
+from pixtree.vector.outlines.pieces import Outlines
 
 Array = NDArray[Any]
 PIECES = 8  # lines that stand for one curve

@@ -1,4 +1,4 @@
-"""Budgets: the drawing that makes the most of so many paths or bytes, or reaches a quality with the fewest."""
+"""Search: the drawing that makes the most of a number of paths or bytes, or reaches a quality with the fewest shapes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.vector.drawing import Drawing
 from pixtree.vector.tracing import Source
 
 BYTES_PER_PATH = 130
 BYTES_EXPONENT = 0.8  # bytes grow with the paths to this power
 DECIBELS_PER_DOUBLING = 2.0
-CLOSE = 0.97  # share of a budget of bytes that is good enough
+CLOSE = 0.97  # share of the bytes allowed that is good enough
 SPARE_DECIBELS = 0.15
 THRIFTY = 1.0  # characters per pixel edge: measured to spend bytes best
 TRIALS = 12
@@ -23,8 +24,8 @@ class OutOfReachError(ValueError):
 
 
 @dataclass(frozen=True)
-class Budget:
-    """What a drawing may take, and how near to the image it must come (PSNR at native size over white, in decibels)."""
+class Limits:
+    """The most paths and bytes that a drawing may have, and the least PSNR (decibels, at native size over white) it must reach."""
 
     paths: int | None = None
     bytes: int | None = None
@@ -38,7 +39,7 @@ class Budget:
             raise ValueError(f"psnr is a number of decibels between 0 and 100, got {self.psnr}; 30 looks good")
 
     def most_paths(self, pixels: int) -> int:
-        """No more shapes than this can be wanted of an image."""
+        """The largest number of shapes that can be useful for an image of so many pixels."""
         wanted = self.paths or pixels
         if self.bytes is not None:
             wanted = min(wanted, self.bytes // 40 + 1)
@@ -47,22 +48,22 @@ class Budget:
         return max(1, min(wanted, pixels))
 
 
-def best_drawing(source: Source, budget: Budget, measure: Callable[[Drawing], float]) -> Drawing:
-    """The best drawing within the budget; an error says what is possible. `measure` gives a drawing's PSNR."""
-    most = min(budget.paths or source.regions.most, source.regions.most)
+def best_drawing(source: Source, limits: Limits, measure: Callable[[Drawing], float]) -> Drawing:
+    """The best drawing within the limits; an error says what is possible. `measure` gives a drawing's PSNR."""
+    most = min(limits.paths or source.regions.most, source.regions.most)
     if most < source.regions.fewest:
         raise ValueError(
             f"the image has {source.regions.fewest} parts that do not touch, got paths={most}; ask for at least as many paths"
         )
-    if budget.psnr is not None:
-        drawing = _reaching(source, budget.psnr, most, measure)
-        if budget.bytes is not None and drawing.bytes > budget.bytes:
+    if limits.psnr is not None:
+        drawing = _reaching(source, limits.psnr, most, measure)
+        if limits.bytes is not None and drawing.bytes > limits.bytes:
             raise ValueError(
-                f"psnr={budget.psnr} takes about {drawing.bytes} bytes, got bytes={budget.bytes}; raise one or lower the other"
+                f"psnr={limits.psnr} takes about {drawing.bytes} bytes, got bytes={limits.bytes}; raise one or lower the other"
             )
         return drawing
-    if budget.bytes is not None:
-        return _filling(replace(source, tracing=replace(source.tracing, detail=THRIFTY)), budget.bytes, most)
+    if limits.bytes is not None:
+        return _filling(replace(source, tracing=replace(source.tracing, detail=THRIFTY)), limits.bytes, most)
     return _with_paths(source, most)
 
 
@@ -145,8 +146,7 @@ def _searched(source: Source, wanted: float, most: int) -> Drawing:
 
 def own_psnr(drawing: Drawing, planes: NDArray[np.float32]) -> float:
     """PSNR of a drawing's flat fills in our own rendering, over the shapes' pixels and white."""
-    squared = float(np.mean((np.moveaxis(drawing.pixels(), 2, 0) - planes) ** 2, dtype=np.float64))
-    return 99.0 if squared == 0 else float(10 * np.log10(255.0**2 / squared))
+    return psnr(mean_squared_error(np.moveaxis(drawing.pixels(), 2, 0), planes))
 
 
 def _out_of_reach(wanted: float, most: int, reached: float) -> OutOfReachError:

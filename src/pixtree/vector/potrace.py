@@ -17,7 +17,7 @@ from torch import Tensor
 from pixtree.runtime.threads import each
 from pixtree.trees.build import hierarchy_of_image
 from pixtree.trees.partition import Partition
-from pixtree.vector.svg import hexadecimal, save_text
+from pixtree.vector.svg.document import hexadecimal, save_text
 
 COARSE_SHARE = 11  # one path in so many belongs to the coarse layer
 MARGIN = 1  # pixels around a region that potrace is given

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from pictures import photo
 
+from pixtree.kernels.cracks import planar_map
 from pixtree.tasks.vectorize import rendered, vectorize
-from pixtree.vector.beziers import fit_curves
-from pixtree.vector.coverage import cover, paint
-from pixtree.vector.curves import flattened
-from pixtree.vector.layers import layers_of
-from pixtree.vector.outlines import fit_polylines
-from pixtree.vector.placement import place_samples
-from pixtree.vector.planar import planar_map
+from pixtree.vector.outlines.beziers import fit_curves
+from pixtree.vector.outlines.flattening import flattened
+from pixtree.vector.outlines.placement import place_samples
+from pixtree.vector.outlines.polylines import fit_polylines
+from pixtree.vector.paint.coverage import composite, cover
+from pixtree.vector.paint.layers import layers_of
 
 
 def disc(size=40, radius=13.3, centre=(19.7, 20.4)):
@@ -46,7 +46,7 @@ def test_half_a_pixel_is_half_covered():
         points[[arcs.offsets[arc], arcs.offsets[arc + 1] - 1]] = np.where(ends == [1.0, 0], [0.5, 0], ends)
     order = np.array([0, 1])
     runs = cover(points, arcs.offsets, (arcs.loops, arcs.loop_offsets, arcs.shape_offsets), order, (1, 2))
-    picture = paint(runs, np.array([[0.0] * 3, [200.0] * 3]), order, (1, 2))
+    picture = composite(runs, np.array([[0.0] * 3, [200.0] * 3]), order, (1, 2))
     np.testing.assert_allclose(picture[0, :, 0], [100, 200], atol=0.5)
 
 

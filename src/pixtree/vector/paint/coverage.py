@@ -1,4 +1,5 @@
-"""What a renderer makes of a drawing: exact area coverage of every shape, painted backwards with strokes and forwards without.
+"""Coverage: a model of renderers. It has the exact area of every shape in every pixel, and paints as our documents ask for:
+backwards with strokes, then forwards without.
 
 An arc is rasterised once into entries (row, column, step): along a row, the running sum of the steps of a closed loop is the share
 of each pixel that it covers. The entries serve the shape on the arc's right as they are and the one on its left negated, so a
@@ -30,7 +31,7 @@ class Coverage:
     share: NDArray[np.float32]
 
 
-def paint(
+def composite(
     coverage: Coverage, colours: Array, order: Array, shape: tuple[int, int], background: float = 255.0
 ) -> NDArray[np.float32]:
     """The picture (H, W, 3) float32 of a watertight drawing; colours (N, 3), order (N,) in which shapes are painted."""

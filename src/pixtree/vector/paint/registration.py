@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixtree.runtime.jit import kernel
-from pixtree.vector.coverage import Coverage, paint
 from pixtree.vector.drawing import Drawing
+from pixtree.vector.paint.coverage import Coverage, composite
 
 Array = NDArray[Any]
 
@@ -24,7 +24,7 @@ def registered(drawing: Drawing, planes: Array, *, rounds: int, fixed: Array, pa
     shape = planes.shape[1], planes.shape[2]
     coverage = drawing.coverage(drawing.cells)
     for _ in range(rounds):
-        picture = paint(coverage, np.clip(drawing.colours, 0, 255), drawing.order, shape)
+        picture = composite(coverage, np.clip(drawing.colours, 0, 255), drawing.order, shape)
         error, area = error_sums(coverage, drawing.order, planes.reshape(3, -1), picture.reshape(-1, 3))
         if palette is not None:
             area = np.bincount(palette, area)[palette]
@@ -46,7 +46,7 @@ def error_sums(coverage: Coverage, order: Array, planes: Array, picture: Array) 
 def sum_over_runs(
     offsets: Array, begin: Array, end: Array, share: Array, order: Array, planes: Array, picture: Array
 ) -> tuple[Array, Array]:
-    """What `error_sums` says, from the runs of a coverage."""
+    """The sums of `error_sums`, from the runs of a coverage."""
     error, area = np.zeros((len(order), 3)), np.zeros(len(order))
     for k in range(len(order)):
         shape = order[k]
@@ -59,34 +59,3 @@ def sum_over_runs(
                     lack += planes[c, pixel] - picture[pixel, c]
                 error[shape, c] += part * lack
     return error, area
-
-
-@kernel
-def one_coloured(labels: Array, planes: Array, colours: Array) -> Array:
-    """Which regions (N,) bool have no pixel farther than a grey level from their colour (N, C) in any channel."""
-    plain = np.ones(len(colours), np.bool_)
-    for y in range(labels.shape[0]):
-        for x in range(labels.shape[1]):
-            region = labels[y, x]
-            if region >= 0 and plain[region]:
-                for c in range(planes.shape[0]):
-                    plain[region] &= abs(planes[c, y, x] - colours[region, c]) <= 1.0
-    return plain
-
-
-@kernel
-def region_means(labels: Array, planes: Array, count: int) -> Array:
-    """Mean (N, C) float64 of planes (C, H, W) over every region of a label map (H, W), −1 outside."""
-    channels = planes.shape[0]
-    total, size = np.zeros((count, channels)), np.zeros(count)
-    for y in range(labels.shape[0]):
-        for x in range(labels.shape[1]):
-            region = labels[y, x]
-            if region >= 0:
-                size[region] += 1
-                for c in range(channels):
-                    total[region, c] += planes[c, y, x]
-    for region in range(count):
-        for c in range(channels):
-            total[region, c] /= max(size[region], 1.0)
-    return total

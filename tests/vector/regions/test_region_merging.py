@@ -5,8 +5,8 @@ import torch
 from pictures import noise, photo
 
 from pixtree.trees.partition import Partition
-from pixtree.vector.merging import agglomerate
-from pixtree.vector.regions import grow_regions, pixel_weights
+from pixtree.vector.regions.growing import grow_regions, pixel_weights
+from pixtree.vector.regions.merging import agglomerate
 
 
 def brute_force(base, planes, weights, exponent=0.5):

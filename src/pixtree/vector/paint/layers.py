@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pixtree.kernels.cracks import PlanarMap
 from pixtree.runtime.jit import kernel
-from pixtree.vector.planar import PlanarMap
 
 Array = NDArray[Any]
 

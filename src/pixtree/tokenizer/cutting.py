@@ -92,7 +92,7 @@ def cut(
     if isinstance(budget, Exactly) and not ancestry:
         return cut_exactly(images, features, distance, budget.count, rule, levels=levels, backend=backend)
     # No compiler can look into it: how many regions come out depends on the pictures.
-    uncompiled: Any = torch.compiler.disable(cut_batch)
+    uncompiled: Any = torch.compiler.disable(cut_batch)  # type: ignore[no-untyped-call]
     found: Cuts = uncompiled(images, features, distance, budget, rule, ancestry=ancestry, backend=backend)
     if not levels:
         return found

@@ -55,6 +55,7 @@ def test_an_image_alone_equals_the_image_in_any_batch_and_order(backend):
             assert torch.equal(turned[2 - index], alone)
 
 
+@pytest.mark.bfloat16
 @pytest.mark.parametrize("backend", ["torch", "numba"])
 def test_autocast_and_gradients_change_nothing(backend):
     image = photo(height=30, width=31).to(torch.float32) / 255

@@ -111,6 +111,9 @@ def _extras() -> list[tuple[str, str]]:
 def _machine() -> list[tuple[str, str]]:
     import torch
 
+    from pixtree.runtime.bfloat16 import diagnosis
+
     devices = ["cpu", *(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))]
     threads = os.environ.get("PIXTREE_THREADS", "not set")
-    return [("devices", ", ".join(devices)), ("cores", str(os.cpu_count())), ("PIXTREE_THREADS", threads)]
+    rows = [("devices", ", ".join(devices)), ("cores", str(os.cpu_count())), ("PIXTREE_THREADS", threads)]
+    return [*rows, ("bfloat16", diagnosis())]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from pixtree.cli.errors import FAILURE
+from pixtree.evaluation.records import version_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,14 +38,6 @@ def doctor() -> None:
     if any(not value.startswith("ok") for value in results.values()):
         typer.echo("error: the self-test failed; see the lines above", err=True)
         raise typer.Exit(FAILURE)
-
-
-def installed(distribution: str) -> str | None:
-    """The version of a distribution, None without it; nothing is imported."""
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def extras() -> dict[str, list[str]]:
@@ -97,13 +90,13 @@ def _judged(labels: "NDArray[np.int32]", expected: "NDArray[np.int32]") -> str:
 
 
 def _versions() -> list[tuple[str, str]]:
-    return [("python", platform.python_version()), *((name, installed(name) or "missing") for name in CORE)]
+    return [("python", platform.python_version()), *((name, version_of(name) or "missing") for name in CORE)]
 
 
 def _extras() -> list[tuple[str, str]]:
     rows = []
     for extra, names in extras().items():
-        missing = [name for name in names if installed(name) is None]
+        missing = [name for name in names if version_of(name) is None]
         rows.append((f"extra {extra}", f"missing: {', '.join(missing)}" if missing else "installed"))
     return rows
 

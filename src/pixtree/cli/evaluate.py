@@ -12,8 +12,8 @@ from pixtree.cli.evaluate_vectors import vectors
 from pixtree.cli.options import parsed_counts
 
 if TYPE_CHECKING:
-    from pixtree.evaluation.comparison import Sample
     from pixtree.evaluation.datasets import AnnotatedPhoto
+    from pixtree.evaluation.superpixel_comparison import Sample
 
 DEFAULT_METHODS = "pixtree,pixtree-nested,slic,felzenszwalb,seeds,lsc,watershed,quadtree,grid,spit"
 WIDTH = 130  # columns of the table shown
@@ -48,12 +48,12 @@ def superpixels(
     counts, names = parsed_counts(tokens, "--tokens"), [name.strip() for name in methods.split(",")]
     _check_outputs(output, csv, plot)
 
-    from pixtree.evaluation.comparison import compare, rows
     from pixtree.evaluation.datasets import annotated_photos, data_folder
     from pixtree.evaluation.records import provenance, write_record, write_table
+    from pixtree.evaluation.superpixel_comparison import compare_superpixels, rows
 
     photos = annotated_photos(data, split, limit)
-    ready = compare(photos, names, counts, workers or os.cpu_count() or 1)
+    ready = compare_superpixels(photos, names, counts, workers or os.cpu_count() or 1)
     samples = [sample for some in _with_progress(ready, len(photos) * len(counts)) for sample in some]
     found = rows(samples)
     folder = data_folder(data).name
@@ -65,19 +65,25 @@ def superpixels(
     if csv is not None:
         write_table(found, csv)
     if plot is not None:
-        from pixtree.evaluation.plots import plot_comparison
+        from pixtree.evaluation.plots import plot_superpixels
 
-        plot_comparison(found, plot)
+        plot_superpixels(found, plot)
 
 
 @reported()
 def report(
     results: Annotated[Path, typer.Argument(help="Folder of records.")] = Path("benchmarks/results"),
     output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("docs/results.md"),
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit with 1 if the page is out of date.")] = False,
 ) -> None:
-    """Write the page of results from the records of benchmarks."""
-    from pixtree.evaluation.report import write_report
+    """Write the page of results from the records of the benchmarks."""
+    from pixtree.evaluation.report import is_current, write_report
 
+    if check:
+        if not is_current(results, output):
+            raise ValueError(f"{output} does not match the records; run pixtree evaluate report")
+        typer.echo(f"{output} is up to date")
+        return
     write_report(results, output)
     typer.echo(f"wrote {output}")
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pixtree.trees.hierarchy import Hierarchy
     from pixtree.trees.partition import Partition
 
-DEFAULT_COUNTS = (300, 80, 20, 5)
+STACK_COUNTS = (300, 80, 20, 5)
 MOST_PLANES = 5
 MOST_REGIONS = 2_000  # in a level that is drawn: more would be a blur
 
@@ -66,7 +66,7 @@ def hierarchy(
 
 def shown_cuts(tree: "Hierarchy", counts: list[int] | None) -> list["Partition"]:
     """The nested cuts to draw; without counts the usual ones, as far as the image and its mask have them."""
-    wanted = counts or [min(max(count, tree.pieces), tree.leaves) for count in DEFAULT_COUNTS]
+    wanted = counts or [min(max(count, tree.pieces), tree.leaves) for count in STACK_COUNTS]
     return [tree.cut(tokens=count) for count in dict.fromkeys(wanted)]
 
 

@@ -99,7 +99,7 @@ def _draw(path: Path, style: str, picture: "Tensor", labels: "Tensor") -> None:
         case "boundaries":
             drawn = pictures.boundaries(picture, labels)
         case "mean":
-            drawn = pictures.mean_colors(picture, labels)
+            drawn = pictures.mean_colours(picture, labels)
         case _:
-            drawn = pictures.random_colors(labels)
+            drawn = pictures.random_colours(labels)
     pictures.save_png(path, drawn)

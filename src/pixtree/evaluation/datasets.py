@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-IMAGE_ENDINGS = (".jpg", ".jpeg", ".png")
+from pixtree.files import IMAGE_SUFFIXES
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def annotated_photos(data: str | Path | None = None, split: str = "val", limit: 
     root = data_folder(data)
     images = _existing_folder(root / "images" / split)
     truth = _existing_folder(root / "groundTruth" / split)
-    paths = sorted(path for path in images.iterdir() if path.suffix.lower() in IMAGE_ENDINGS)
+    paths = sorted(path for path in images.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES)
     if not paths:
         raise FileNotFoundError(f"expected .jpg or .png photos in {images}, found none; check the folder")
     count = min(limit or len(paths), len(paths))

@@ -140,7 +140,7 @@ def contour_density(labels: Labels) -> float:
     return float(boundary_pixels(labels).mean())
 
 
-def scores(labels: Labels, image: NDArray[np.floating], truths: Sequence[Labels]) -> dict[str, float]:
+def superpixel_scores(labels: Labels, image: NDArray[np.floating], truths: Sequence[Labels]) -> dict[str, float]:
     """Every measure of MEASURES for one label map (H, W), its image (H, W, C) in 0..1 and its annotators' maps.
 
     Measures against people are means over the annotators. O(N · annotators); about 25 ms for six at 321×481.

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from pixtree.evaluation.renderers import at_size
-from pixtree.evaluation.vectors import decibels, mean_squared_error, rendered, vtracer_method
+from pixtree.evaluation.vectors import vtracer_method
 from pixtree.files import replacing
-from pixtree.tasks.vectorize import vectorize
+from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.tasks.vectorize import rendered, vectorize
 
 GAP, LINE = 8, 26  # pixels between parts, and of a line of text
 
@@ -56,7 +57,7 @@ def save(picture: np.ndarray, path: Path) -> None:
 
 
 def described(name: str, text: str, picture: np.ndarray) -> str:
-    quality = decibels(mean_squared_error(rendered(text), picture))
+    quality = psnr(mean_squared_error(rendered(text), picture))
     return f"{name}, {len(text.encode()) / 1000:,.0f} kB, {quality:.1f} dB"
 
 

@@ -30,19 +30,17 @@ from pixtree.evaluation.renderers import RENDERERS, librsvg_version
 from pixtree.evaluation.vectors import (
     VTRACER,
     compare,
-    decibels,
     hairlines,
-    mean_squared_error,
     own_method,
     plot_rate_distortion,
     polygon_faults,
-    rendered,
     shown,
     summary,
     vtracer_method,
 )
+from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.segment import segment
-from pixtree.tasks.vectorize import vectorize
+from pixtree.tasks.vectorize import rendered, vectorize
 
 RESULTS, PICTURES = Path(__file__).parent / "results", Path(__file__).parents[1] / "docs" / "pictures"
 SUFFIXES = (".png", ".jpg")
@@ -93,13 +91,13 @@ def record(name: str, what: str, title: str, **content: Any) -> None:
 def quality() -> None:
     """DiffVG's five at budgets of paths and bytes, vtracer at its settings, the paper's pipeline."""
     methods = [own_method(name, **options) for name, options in BUDGETS.items()]
-    rivals = [vtracer_method(setting) for setting in VTRACER] + ([PAPER] if shutil.which("potrace") else [])
+    baselines = [vtracer_method(setting) for setting in VTRACER] + ([PAPER] if shutil.which("potrace") else [])
     rows: list[dict[str, Any]] = []
     for path in watched(folder_of("diffvg5"), "quality"):
-        for row in chain(compare([path], methods), compare([path], rivals, sizes=())):
+        for row in chain(compare([path], methods), compare([path], baselines, sizes=())):
             print(f"{row['image']}, {row['method']}: {row['psnr']:.2f} dB, {row['bytes']:,.0f} bytes", flush=True)
             rows.append(row)
-    rows.sort(key=lambda row: [m.name for m in (*methods, *rivals)].index(row["method"]))
+    rows.sort(key=lambda row: [m.name for m in (*methods, *baselines)].index(row["method"]))
     table = summary(rows)
     title = "Drawings of DiffVG's five images"
     record("vectors", "quality", title, benchmark="vectors", rows=table, images=rows, bars=quality_bars(table))
@@ -219,7 +217,7 @@ def undominated(picture: np.ndarray) -> list[dict[str, Any]]:
     for setting in VTRACER:
         rival = vtracer_method(setting)
         text = rival.convert(rival.prepare(picture))
-        quality = decibels(mean_squared_error(rendered(text), picture))
+        quality = psnr(mean_squared_error(rendered(text), picture))
         drawings.append({"setting": setting, "bytes": len(text.encode()), "vtracer": quality})
     return [a for a in drawings if not any(b["bytes"] < a["bytes"] and b["vtracer"] > a["vtracer"] for b in drawings)]
 
@@ -227,7 +225,7 @@ def undominated(picture: np.ndarray) -> list[dict[str, Any]]:
 def at_equal_bytes(picture: np.ndarray, rival: dict[str, Any]) -> dict[str, Any]:
     """A drawing of vtracer's with ours beside it, of no more bytes."""
     own = vectorize(picture, bytes=rival["bytes"])
-    quality = decibels(mean_squared_error(rendered(str(own)), picture))
+    quality = psnr(mean_squared_error(rendered(str(own)), picture))
     return {**rival, "own_bytes": own.bytes, "pixtree": quality, "lead": quality - rival["vtracer"]}
 
 
@@ -315,7 +313,7 @@ def large(rounds: int = 2) -> None:
         drawing = vectorize(picture, paths=round(PATHS_PER_MEGAPIXEL * row["megapixels"]))
         row["seconds"] = min(row["seconds"], time.perf_counter() - start)
         row["paths"], row["bytes_per_pixel"] = drawing.paths, drawing.bytes / row["megapixels"] / 1e6
-        row["psnr"] = decibels(mean_squared_error(rendered(str(drawing)), picture))
+        row["psnr"] = psnr(mean_squared_error(rendered(str(drawing)), picture))
     for row, picture in watched(list(zip(rows, sizes, strict=True)), f"large, {DECIBELS:g} dB"):
         row["seconds_per_megapixel"] = row["seconds"] / row["megapixels"]
         drawing = vectorize(picture, psnr=DECIBELS)

@@ -59,7 +59,7 @@ def test_faults_are_one_line_and_write_nothing(folder, monkeypatch, arguments, c
 
 def test_evaluate_vectors_measures_a_folder_and_writes_its_record(folder):
     record = folder / "record.json"
-    result = run(app, ["evaluate", "vectors", str(folder), "--paths", "10", "--no-rivals", "-o", str(record)])
+    result = run(app, ["evaluate", "vectors", str(folder), "--paths", "10", "--no-baselines", "-o", str(record)])
     assert result.exit_code == 0, result.output
     assert "PSNR" in result.output
     assert record.exists()

@@ -8,8 +8,6 @@ from pictures import photo
 from pixtree.evaluation.vectors import (
     at_size,
     compare,
-    decibels,
-    mean_squared_error,
     measure,
     own_method,
     plot_rate_distortion,
@@ -17,6 +15,7 @@ from pixtree.evaluation.vectors import (
     summary,
     vtracer_method,
 )
+from pixtree.kernels.fidelity import mean_squared_error, psnr
 
 RED = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="10"><path fill="#f00" d="M0 0h20v10H0z"/></svg>'
 GAP = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="10"><path fill="#f00" d="M0 0h9v10H0z"/></svg>'
@@ -45,7 +44,7 @@ def test_drawings_are_rendered_to_any_size():
 def test_errors_and_decibels():
     a, b = np.zeros((2, 2, 3), np.uint8), np.full((2, 2, 3), 51, np.uint8)
     assert mean_squared_error(a, b) == pytest.approx(0.04)
-    assert decibels(0.00178) == pytest.approx(27.5, abs=0.01)
+    assert psnr(0.00178) == pytest.approx(27.5, abs=0.01)
     assert resized(np.zeros((100, 50, 3), np.uint8), 0.73).shape == (73, 36, 3)
 
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pixtree.kernels.cracks import cycles, degrees, find_cracks, rings, successors, without_collinear
+from pixtree.kernels.cracks import rings, without_collinear
 
 quick = settings(deadline=None, max_examples=60)  # the first example may compile or import
 label_maps = arrays(
@@ -87,27 +87,18 @@ def test_every_four_connected_piece_has_one_outer_ring(labels):
         assert (found.area[found.region == region] > 0).sum() == pieces
 
 
+@pytest.mark.parametrize("simple", [False, True])
 @quick
 @given(labels=label_maps)
-def test_the_successor_of_a_crack_is_a_permutation_and_starts_where_it_ends(labels):
-    for simple in (False, True):
-        cracks = find_cracks(labels)
-        following = successors(labels, cracks, simple=simple)
-        assert sorted(following) == list(range(len(following)))
-        found = rings(labels, simple=simple)
-        for i in range(len(found.region)):
-            ring = found.ring(i)
-            assert (np.abs(np.roll(ring, -1, axis=0) - ring).sum(axis=1) == 1).all()
-
-
-def test_cycles_start_at_their_smallest_element():
-    order, offsets = cycles(np.array([3, 1, 4, 2, 0, 6, 5]))
-    assert order.tolist() == [0, 3, 2, 4, 1, 5, 6]
-    assert offsets.tolist() == [0, 4, 5, 7]
-
-
-def test_degrees_count_the_cracks_that_meet_at_a_corner():
-    np.testing.assert_array_equal(degrees(np.array([[0, 1], [0, 2]])), [[2, 3, 2], [2, 3, 3], [2, 3, 2]])
+def test_rings_go_from_corner_to_corner_and_start_at_their_first_pixel(labels, simple):
+    found = rings(labels, simple=simple)
+    for i in range(len(found.region)):
+        ring = found.ring(i)
+        step = np.roll(ring, -1, axis=0) - ring
+        assert (np.abs(step).sum(axis=1) == 1).all()
+        right = (ring + (step - step[:, ::-1] * [1, -1] - 1) // 2).tolist()  # (column, row) of the pixel on the right
+        assert min((row, column) for column, row in right) == tuple(right[0][::-1])
+        assert all(labels[row, column] == found.region[i] for column, row in right)
 
 
 def test_unsigned_labels_are_taken():

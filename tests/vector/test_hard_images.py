@@ -5,7 +5,8 @@ import pytest
 from pictures import constant, noise, photo
 from PIL import Image, ImageDraw, ImageFont
 
-from pixtree.evaluation.vectors import decibels, hairlines, mean_squared_error
+from pixtree.evaluation.vectors import hairlines
+from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.vectorize import rendered, vectorize
 
 
@@ -84,7 +85,7 @@ def test_the_empty_image_is_refused_and_the_wholly_transparent_one_is_an_empty_d
 def test_artwork_is_clean(name):
     picture = IMAGES[name]
     drawing = vectorize(picture, preset="icon")
-    assert decibels(mean_squared_error(rendered(str(drawing)), picture)) > 24
+    assert psnr(mean_squared_error(rendered(str(drawing)), picture)) > 24
     assert drawing.paths <= 80  # letters, their holes and the ground; not the blends along their edges
     assert drawing.bytes < 12_000
     assert str(drawing) == str(vectorize(picture, preset="icon"))

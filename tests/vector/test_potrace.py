@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from pictures import constant, photo
 
-from pixtree.evaluation.vectors import decibels, mean_squared_error
+from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.vectorize import rendered, vectorize
-from pixtree.vector.paper import PROGRAM
+from pixtree.vector.potrace import PROGRAM
 
 pytestmark = pytest.mark.skipif(shutil.which(PROGRAM) is None, reason=f"{PROGRAM} is not installed")
 
@@ -22,7 +22,7 @@ def test_a_photo_is_traced_in_two_layers_of_at_most_so_many_paths():
     assert len(layers) == 2
     assert len(root.findall(".//{*}path")) == drawing.paths <= 60
     assert all(path.attrib["d"].startswith("M") for path in root.iter("{http://www.w3.org/2000/svg}path"))
-    assert decibels(mean_squared_error(rendered(str(drawing)), picture)) > 17
+    assert psnr(mean_squared_error(rendered(str(drawing)), picture)) > 17
 
 
 def test_regions_are_drawn_where_they_are():

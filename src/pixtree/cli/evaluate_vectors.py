@@ -28,14 +28,14 @@ COLUMNS = {
 @reported()
 def vectors(
     folder: Annotated[Path, typer.Argument(help="Folder of images.", show_default=False)],
-    paths: Annotated[str, typer.Option(help="Budgets of paths, with commas between; empty for none.")] = "500,1000,2000,5000",
-    bytes: Annotated[str, typer.Option("--bytes", help="Budgets of bytes, with commas between.")] = "",
-    fill: Annotated[str, typer.Option(help="flat or linear.")] = "flat",
-    style: Annotated[str, typer.Option(help="polyline, smooth, polygon or paper.")] = "polyline",
-    fast: Annotated[bool, typer.Option("--fast", help="Leave out registration.")] = False,
-    rivals: Annotated[bool, typer.Option(help="Measure vtracer at seven settings as well.")] = True,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The record, as .json.")] = None,
-    plot: Annotated[Path | None, typer.Option("--plot", help="PSNR against bytes, as .png.")] = None,
+    paths: Annotated[str, typer.Option(help="Budgets of paths, separated by commas; empty for none.")] = "500,1000,2000,5000",
+    bytes: Annotated[str, typer.Option("--bytes", help="Budgets of bytes, separated by commas.")] = "",
+    fill: Annotated[str, typer.Option(help="One of flat and linear.")] = "flat",
+    style: Annotated[str, typer.Option(help="One of polyline, smooth, polygon and paper.")] = "polyline",
+    fast: Annotated[bool, typer.Option("--fast", help="Faster and rougher: whole pixels, no colour refit.")] = False,
+    baselines: Annotated[bool, typer.Option(help="Measure vtracer at seven settings as well.")] = True,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the record to this .json file.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Plot PSNR against bytes to this .png file.")] = None,
 ) -> None:
     """Measure drawings of the images of a folder: error, similarity, paths, bytes, seconds."""
     from pixtree.cli.evaluate import _check_outputs
@@ -43,7 +43,7 @@ def vectors(
 
     images = _inside(folder)
     _check_outputs(output, None, plot)
-    methods = _methods(_numbers("--paths", paths), _numbers("--bytes", bytes), rivals, fill=fill, style=style, fast=fast)
+    methods = _methods(_numbers("--paths", paths), _numbers("--bytes", bytes), baselines, fill=fill, style=style, fast=fast)
 
     from pixtree.evaluation.records import provenance, write_record
     from pixtree.evaluation.vectors import compare, plot_rate_distortion, summary
@@ -59,20 +59,20 @@ def vectors(
         plot_rate_distortion(table, plot)
 
 
-def _methods(paths: Sequence[int], sizes: Sequence[int], rivals: bool, **options: Any) -> "list[Method]":
+def _methods(paths: Sequence[int], sizes: Sequence[int], baselines: bool, **options: Any) -> "list[Method]":
     from pixtree.evaluation.vectors import VTRACER, own_method, vtracer_method
 
     own = [own_method(f"pixtree {count} paths", paths=count, **options) for count in paths]
     own += [own_method(f"pixtree {size // 1000} kB", bytes=size, **options) for size in sizes]
-    if not own and not rivals:
-        raise UsageError("something must be measured, got no --paths, no --bytes and --no-rivals; give one of them")
-    return own + ([vtracer_method(setting) for setting in VTRACER] if rivals else [])
+    if not own and not baselines:
+        raise UsageError("something must be measured, got no --paths, no --bytes and --no-baselines; give one of them")
+    return own + ([vtracer_method(setting) for setting in VTRACER] if baselines else [])
 
 
 def _numbers(name: str, text: str) -> list[int]:
     words = [word.strip() for word in text.split(",") if word.strip()]
     if not all(word.isascii() and word.isdigit() and int(word) > 0 for word in words):
-        raise UsageError(f"{name} are whole numbers of at least 1 with commas between, got {text!r}; try 1000,5000")
+        raise UsageError(f"{name} are whole numbers of at least 1 separated by commas, got {text!r}; try 1000,5000")
     return [int(word) for word in words]
 
 

@@ -1,6 +1,5 @@
 """`pixtree train`: pretrain the tokenizer on a folder of images."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -44,7 +43,8 @@ def tokenizer(
     import torch
 
     from pixtree.files import checked_target
-    from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, Options, region_encoder
+    from pixtree.tokenizer.options import Options
+    from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, region_encoder
     from pixtree.tokenizer.weights import save_weights
     from pixtree.training.data import RandomCrops, image_files
     from pixtree.training.loop import Plan, train
@@ -56,8 +56,8 @@ def tokenizer(
     plan = Plan(steps=steps, rate=rate, seed=seed)
     crops = RandomCrops(files, batch, size, seed)
     torch.manual_seed(seed)
-    options = PAPER if preset == "paper" else Options(compactness=compactness)
-    encoder = region_encoder(replace(options, features=features))
+    options = PAPER if preset == "paper" else Options().changed(compactness=compactness)
+    encoder = region_encoder(options.changed(features=features))
     # The paper trains with L_rec alone.
     losses = Losses(association=0.0 if preset == "paper" else association)
     loss_at = pretraining_loss(encoder, crops, PAPER_BUDGET if preset == "paper" else Exactly(tokens), losses)

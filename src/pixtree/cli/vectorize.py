@@ -21,27 +21,34 @@ def vectorize(
     images: Annotated[list[Path], typer.Argument(help="Images, or folders of images.", show_default=False)],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="An .svg or .svgz file for one image, a folder for more; else beside each image."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="An .svg or .svgz file, or a folder. By default drawings are written beside their images.",
+        ),
     ] = None,
-    paths: Annotated[int | None, typer.Option(help="At most this many paths; 1000 if no budget is given.")] = None,
-    bytes: Annotated[int | None, typer.Option("--bytes", help="At most this many bytes of SVG.")] = None,
-    psnr: Annotated[float | None, typer.Option(help="At least this many decibels at native size.")] = None,
-    colors: Annotated[int | None, typer.Option(help="At most this many colours.")] = None,
-    preset: Annotated[str | None, typer.Option(help="photo, poster, icon or sketch.")] = None,
-    style: Annotated[str | None, typer.Option(help="polyline, smooth, polygon or paper.")] = None,
-    fill: Annotated[str | None, typer.Option(help="flat or linear (gradients where they pay).")] = None,
-    tolerance: Annotated[float | None, typer.Option(help="Pixels that smooth curves may deviate.")] = None,
+    paths: Annotated[int | None, typer.Option(help="Draw at most this many paths; 1000 if no budget is given.")] = None,
+    bytes: Annotated[int | None, typer.Option("--bytes", help="Write at most this many bytes of SVG.")] = None,
+    psnr: Annotated[float | None, typer.Option(help="Reach this PSNR in decibels with few paths.")] = None,
+    colors: Annotated[int | None, typer.Option(help="Use at most this many colours.")] = None,
+    preset: Annotated[str | None, typer.Option(help="One of photo, poster, icon and sketch.")] = None,
+    style: Annotated[
+        str | None,
+        typer.Option(help="One of polyline, smooth, polygon and paper (runs potrace)."),
+    ] = None,
+    fill: Annotated[str | None, typer.Option(help="One of flat and linear (gradients where they are worth it).")] = None,
+    tolerance: Annotated[float | None, typer.Option(help="Smooth curves deviate by at most this many pixels.")] = None,
     artwork: Annotated[
-        bool, typer.Option("--artwork", help="Blends at edges are anti-aliasing: logos, text, flat drawings.")
+        bool, typer.Option("--artwork", help="Treat blends at edges as anti-aliasing, for logos, text and flat drawings.")
     ] = False,
-    fast: Annotated[bool, typer.Option("--fast", help="Leave out registration.")] = False,
-    transparency: Annotated[bool, typer.Option("--transparency", help="Keep what is transparent empty.")] = False,
-    groups: Annotated[int | None, typer.Option(help="Nest the paths in this many groups that follow the tree.")] = None,
+    fast: Annotated[bool, typer.Option("--fast", help="Faster and rougher: whole pixels, no colour refit.")] = False,
+    transparency: Annotated[bool, typer.Option("--transparency", help="Leave transparent pixels empty.")] = False,
+    groups: Annotated[int | None, typer.Option(help="Nest the paths in this many groups, which follow the tree.")] = None,
     ids: Annotated[bool, typer.Option("--ids", help="Give every path an id.")] = False,
-    passes: Annotated[str, typer.Option(help="double, single (for simple editors) or crisp.")] = "double",
-    compress: Annotated[bool, typer.Option("--compress", help="Write .svgz where the output is not named.")] = False,
+    passes: Annotated[str, typer.Option(help="One of double, single (no <use> elements) and crisp.")] = "double",
+    compress: Annotated[bool, typer.Option("--compress", help="Write .svgz instead of .svg by default.")] = False,
 ) -> None:
-    """Turn images into drawings of few shapes without gaps."""
+    """Turn images into SVG drawings of few shapes, without gaps between them."""
     options: dict[str, Any] = {"paths": paths, "bytes": bytes, "psnr": psnr, "colors": colors, "preset": preset, "style": style}
     options |= {"fill": fill, "tolerance": tolerance, "artwork": artwork or None, "fast": fast, "transparency": transparency}
     options |= {"groups": groups, "ids": ids, "passes": passes}
@@ -56,7 +63,7 @@ def vectorize(
 
 
 def planned(images: Sequence[Path], output: Path | None, suffix: str) -> Iterator[tuple[Path, Path]]:
-    """Every image and the file it becomes; what is wrong with them is found before any work."""
+    """Every image and the file it becomes; mistakes are found before any work."""
     from pixtree.files import checked_target
 
     sources = [source for image in images for source in _inside(image)]

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 
 from pixtree.evaluation.datasets import AnnotatedPhoto
-from pixtree.evaluation.superpixels import MEASURES, psnr, superpixel_scores
+from pixtree.evaluation.superpixels import MEASURES, superpixel_scores
+from pixtree.kernels.fidelity import psnr
 from pixtree.partitioners import NAMES, Baseline, partitioner
 from pixtree.trees.partition import Partition
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixtree.kernels.cracks import boundary_pixels
+from pixtree.kernels.fidelity import psnr
 
 Labels = NDArray[np.integer]
 Mask = NDArray[np.bool_]
@@ -104,11 +105,6 @@ def squared_error(labels: Labels, image: NDArray[np.floating]) -> float:
         mean = np.bincount(flat, channel.ravel().astype(np.float64)) / area
         error += float(np.square(channel.ravel() - mean[flat]).sum())
     return error / image.size
-
-
-def psnr(squared_error: float) -> float:
-    """Peak signal-to-noise ratio in dB of values in 0..1; infinite for no error."""
-    return float("inf") if squared_error == 0 else float(-10 * np.log10(squared_error))
 
 
 def compactness(labels: Labels) -> float:

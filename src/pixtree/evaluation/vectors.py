@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from pixtree.evaluation.renderers import Pixels, Renderer, at_size
 from pixtree.files import replacing
+from pixtree.kernels.cracks import planar_map
+from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.vectorize import canvas_of, rendered, vectorize
 from pixtree.vector.drawing import Drawing
-from pixtree.vector.layers import layers_of
-from pixtree.vector.outlines import exact_outlines
-from pixtree.vector.planar import planar_map
-from pixtree.vector.svg import Style
+from pixtree.vector.outlines.pieces import exact_outlines
+from pixtree.vector.paint.layers import layers_of
+from pixtree.vector.svg.document import Markup
 
 # vtracer's defaults, and six settings that span its range from few bytes to high quality; polygons make the most of bytes.
 VTRACER: dict[str, dict[str, Any]] = {
@@ -86,12 +87,12 @@ def measure(text: str, picture: Pixels, sizes: Sequence[float] = SIZES) -> dict[
     options = {"channel_axis": 2, "data_range": 1.0, "win_size": window}
     similarity = structural_similarity(native / 255.0, picture / 255.0, **options)  # type: ignore[no-untyped-call]
     found = {"mse": mean_squared_error(native, picture), "ssim": float(similarity)}
-    found["psnr"] = decibels(found["mse"])
+    found["psnr"] = psnr(found["mse"])
     gaps = [background_difference(native, text)] if sizes else []
     for size in sizes:
         reference = resized(picture, size)
         drawn = at_size(text, reference.shape[:2])
-        found[f"psnr_{size:g}"] = decibels(mean_squared_error(drawn, reference))
+        found[f"psnr_{size:g}"] = psnr(mean_squared_error(drawn, reference))
         gaps.append(background_difference(drawn, text))
     if gaps:
         found["gap_largest"], found["gap_mean_square"] = max(gap[0] for gap in gaps), max(gap[1] for gap in gaps)
@@ -123,7 +124,7 @@ def hairlines(text: str, picture: Pixels, renderer: Renderer = rendered) -> list
         reference = picture if scale == 1 else resized(picture, scale)
         white = at_size(text, reference.shape[:2], renderer=renderer)
         largest, mean_square = background_difference(white, text, renderer)
-        quality = decibels(mean_squared_error(white, reference))
+        quality = psnr(mean_squared_error(white, reference))
         rows.append({"scale": scale, "gap_largest": largest, "gap_mean_square": mean_square, "psnr": quality})
     return rows
 
@@ -136,19 +137,9 @@ def polygon_faults(labels: NDArray[np.int32], renderer: Renderer = rendered) -> 
     arcs = planar_map(labels)
     names = np.arange(arcs.count, dtype=np.int64) + 1  # not black, which is a background
     colours = np.stack([names >> 16, names >> 8 & 255, names & 255], axis=1)
-    text = str(Drawing(arcs, exact_outlines(arcs), colours.astype(np.float64), layers_of(arcs), Style("crisp")))
+    text = str(Drawing(arcs, exact_outlines(arcs), colours.astype(np.float64), layers_of(arcs), Markup("crisp")))
     white, black = renderer(text, "#ffffff"), renderer(text, "#000000")
     return int((white != black).any(axis=2).sum()), int((white != colours[labels]).any(axis=2).sum())
-
-
-def mean_squared_error(a: Pixels, b: Pixels) -> float:
-    """Mean squared error of two pictures in 0…255, as a share of 255²."""
-    return float(np.mean((a.astype(np.float64) - b) ** 2) / 255.0**2)
-
-
-def decibels(error: float) -> float:
-    """PSNR of a mean squared error relative to 1."""
-    return 99.0 if error <= 0 else float(-10 * np.log10(error))
 
 
 def compare(images: Sequence[Path], methods: Sequence[Method], sizes: Sequence[float] = SIZES) -> Iterator[dict[str, Any]]:
@@ -171,7 +162,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         means = {key: float(np.mean([row[key] for row in own])) for key in own[0] if key not in ("image", "method")}
         if "gap_largest" in means:
             means["gap_largest"] = max(row["gap_largest"] for row in own)
-        table.append({"method": method, "images": len(own), **means, "psnr_of_mean": decibels(means["mse"])})
+        table.append({"method": method, "images": len(own), **means, "psnr_of_mean": psnr(means["mse"])})
     return table
 
 

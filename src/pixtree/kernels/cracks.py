@@ -1,22 +1,24 @@
-"""Crack following: the exact outlines of the regions of a label map.
+"""Crack following: the boundaries of a label map as arcs between two regions, as loops around a region, and as rings of corners.
 
-A crack is a unit edge of the lattice of pixel corners between two pixels of different label (or a pixel and the outside).
-Every region has its own directed copy of each of its cracks, with the region on the right as seen on screen (y grows
-downwards), so outer rings have positive area in the shoelace formula over (x, y) and holes a negative one. Corner (x, y) is the
-upper left corner of pixel (row y, column x). The successor of a crack is index arithmetic; nothing walks pixel by pixel.
+A crack is a unit edge of the lattice of pixel corners between two pixels of different label (or a pixel and the outside, −1).
+Corner (x, y) is the upper left corner of pixel (row y, column x). Travelling along an arc, its `right` region lies on the right as
+seen on screen (y grows downwards) and its `left` region on the left. Junctions are corners where three or four cracks meet, and
+where the image's border is left or turns; an arc without junctions is a closed ring. Every crack is followed once; loops and rings
+are chains of arcs, with their region on the right, so that outer rings have positive area in the shoelace formula over (x, y) and
+holes a negative one.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Integers = NDArray[np.integer]
+from pixtree.runtime.jit import inlined, kernel
 
-# Directions as (row, column) steps: east along a pixel's upper side, south along its right side, west along its lower, north.
-STEPS = np.array([(0, 1), (1, 0), (0, -1), (-1, 0)])
-# From a pixel to the corner where its crack of each direction starts.
-STARTS = np.array([(0, 0), (0, 1), (1, 1), (1, 0)])
+Array = NDArray[Any]
+Integers = NDArray[np.integer]
+EITHER, TURN_RIGHT, TURN_LEFT = 0, 1, 3  # which way a loop takes where its region touches itself at a corner
 
 
 def boundary_pixels(labels: Integers) -> NDArray[np.bool_]:
@@ -27,14 +29,40 @@ def boundary_pixels(labels: Integers) -> NDArray[np.bool_]:
     return found
 
 
-class Cracks(NamedTuple):
-    """Directed cracks of all regions, sorted by pixel and then direction; E of them.
+@dataclass(frozen=True, eq=False)
+class PlanarMap:
+    """Arcs and shapes of a label map; every arc is part of one or two shapes, and the shapes tile the labelled pixels.
 
-    A crack of direction d (0 east, 1 south, 2 west, 3 north) bounds its pixel on the upper, right, lower, left side.
+    corners[offsets[i]:offsets[i + 1]] are the lattice corners of arc i, first and last included. Shape r has the loops
+    loop_offsets[shape_offsets[r]:shape_offsets[r + 1] + 1] into `loops`, whose entry i ≥ 0 is arc i forwards and ~i is arc i
+    backwards.
     """
 
-    pixel: NDArray[np.int64]  # (E,) row * W + column of the pixel on the right of the crack
-    direction: NDArray[np.int64]  # (E,) 0..3
+    shape: tuple[int, int]
+    left: NDArray[np.int32]  # (A,)
+    right: NDArray[np.int32]  # (A,)
+    offsets: NDArray[np.int32]  # (A + 1,)
+    corners: NDArray[np.int32]  # (P, 2) x, y
+    loops: NDArray[np.int32]
+    loop_offsets: NDArray[np.int32]
+    shape_offsets: NDArray[np.int32]  # (N + 1,)
+
+    @property
+    def count(self) -> int:
+        """Number of shapes."""
+        return len(self.shape_offsets) - 1
+
+
+def planar_map(labels: NDArray[np.int32], turn: int = EITHER) -> PlanarMap:
+    """The planar map of a label map (H, W) int32 with regions 0…N−1, −1 outside. Linear time.
+
+    turn: which way loops take where a region touches itself at a corner; either covers the same pixels.
+    """
+    height, width = labels.shape
+    framed = np.full((height + 2, width + 2), -1, np.int32)
+    framed[1:-1, 1:-1] = labels
+    arcs = trace_arcs(framed)
+    return PlanarMap((height, width), *arcs, *chain_loops(*arcs, int(labels.max()) + 1, height, width, turn))
 
 
 class Rings(NamedTuple):
@@ -53,99 +81,57 @@ class Rings(NamedTuple):
         return self.corners[self.offsets[index] : self.offsets[index + 1]]
 
 
-def checked_labels(labels: Integers) -> NDArray[np.int64]:
-    """A label map (H, W) as signed integers, so that negative labels can mean outside."""
-    if labels.ndim != 2 or not np.issubdtype(labels.dtype, np.integer):
-        got = f"{labels.dtype} of shape {labels.shape}"
-        raise ValueError(f"a label map is an integer array of shape (H, W), got {got}; pass one image's labels")
-    return labels.astype(np.int64, copy=False)
-
-
 def rings(labels: Integers, *, simple: bool = False) -> Rings:
     """Outlines of every region of a label map (H, W); negative labels are outside and have none.
 
     Where two pixels of one region touch at a corner only, the outline turns so that the touch does not join them: every
     4-connected piece has one outer ring. Such a ring may pass a corner twice. With `simple=True` the two passes are
     exchanged: for 4-connected regions no ring then meets itself, rings only touch at corners (what polygon formats ask
-    for). O(E log E).
+    for). Each ring starts at its first crack by pixel and direction, and rings are sorted by region and first crack. Linear time
+    but for sorting the rings.
     """
-    signed = checked_labels(labels)
-    cracks = find_cracks(signed)
-    order, offsets = cycles(successors(signed, cracks, simple=simple))
-    corners = starts(cracks, signed.shape[1])[order]
-    region = signed.ravel()[cracks.pixel[order[offsets[:-1]]]]
-    found = Rings(corners, offsets, region, ring_areas(corners, offsets))
-    return _sorted_by_region(found)
+    if labels.ndim != 2 or not np.issubdtype(labels.dtype, np.integer):
+        got = f"{labels.dtype} of shape {labels.shape}"
+        raise ValueError(f"a label map is an integer array of shape (H, W), got {got}; pass one image's labels")
+    outside = labels < 0
+    present, numbers = np.unique(np.where(outside, labels.max(initial=0), labels), return_inverse=True)
+    numbered = np.where(outside, -1, numbers.reshape(labels.shape)).astype(np.int32)
+    arcs = planar_map(numbered, TURN_LEFT if simple else TURN_RIGHT)
+    corners, offsets = _loop_corners(arcs)
+    region = np.repeat(np.arange(arcs.count), np.diff(arcs.shape_offsets))
+    found = _from_first_crack(corners, offsets, region, labels.shape[1])
+    return found._replace(region=present[found.region].astype(np.int64))
 
 
-def find_cracks(labels: NDArray[np.int64]) -> Cracks:
-    """Directed cracks of a label map (H, W): where a pixel's neighbour has another label or is not there."""
-    sides = np.ones((*labels.shape, 4), dtype=bool)  # HW -> HWD
-    across, along = labels[:, 1:] != labels[:, :-1], labels[1:] != labels[:-1]
-    sides[1:, :, 0] = sides[:-1, :, 2] = along
-    sides[:, :-1, 1] = sides[:, 1:, 3] = across
-    sides[labels < 0] = False
-    edges = np.flatnonzero(sides)
-    return Cracks(edges // 4, edges % 4)
+def _loop_corners(arcs: PlanarMap) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Corners (K, 2) of all loops, each once per passage, and offsets (R + 1,) of the loops."""
+    arc = np.where(arcs.loops >= 0, arcs.loops, ~arcs.loops)
+    length = (arcs.offsets[arc + 1] - arcs.offsets[arc] - 1).astype(np.int64)  # the last corner is the next arc's first
+    ends = np.append(0, np.cumsum(length))
+    along = np.arange(ends[-1]) - np.repeat(ends[:-1], length)
+    forwards = np.repeat(arcs.loops >= 0, length)
+    begin, end = np.repeat(arcs.offsets[arc], length), np.repeat(arcs.offsets[arc + 1] - 1, length)
+    return arcs.corners[np.where(forwards, begin + along, end - along)].astype(np.int64), ends[arcs.loop_offsets]
 
 
-def starts(cracks: Cracks, width: int) -> NDArray[np.int64]:
-    """Corners (E, 2) as x, y where the cracks start."""
-    row_column: NDArray[np.int64] = np.stack(np.divmod(cracks.pixel, width), axis=1) + STARTS[cracks.direction]
-    return row_column[:, ::-1]
-
-
-def successors(labels: NDArray[np.int64], cracks: Cracks, *, simple: bool = False) -> NDArray[np.int64]:
-    """Index (E,) of the crack that follows each crack around its region: a permutation.
-
-    Ahead of a crack lie a pixel on the right and one on the left. Right not of the region: turn right, around the crack's
-    own pixel; both of the region: turn left; else go straight on. Only left of the region is a touch at a corner, which
-    `simple` crosses by turning left as well.
-    """
-    row, column = np.divmod(cracks.pixel, labels.shape[1])
-    region = labels.ravel()[cracks.pixel]
-    direction = cracks.direction
-    padded = np.pad(labels, 1, constant_values=-1)  # cracks belong to labels >= 0, so the frame equals none of them
-    step, left = STEPS[direction], STEPS[direction - 1]
-    ahead = np.stack((row, column), axis=1) + step
-    right_same = padded[ahead[:, 0] + 1, ahead[:, 1] + 1] == region
-    left_same = padded[ahead[:, 0] + left[:, 0] + 1, ahead[:, 1] + left[:, 1] + 1] == region
-    turn_left = left_same if simple else left_same & right_same
-    straight = right_same & ~turn_left
-    target = np.where(turn_left[:, None], ahead + left, np.where(straight[:, None], ahead, ahead - step))
-    turned = np.where(turn_left, direction + 3, np.where(straight, direction, direction + 1)) % 4
-    index = np.empty(labels.size * 4, dtype=np.int64)
-    index[cracks.pixel * 4 + direction] = np.arange(len(direction))
-    following: NDArray[np.int64] = index[(target[:, 0] * labels.shape[1] + target[:, 1]) * 4 + turned]
-    return following
-
-
-def cycles(successor: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Cycles of a permutation (E,): all elements cycle after cycle (E,), and where each cycle begins (R + 1,).
-
-    Each cycle starts at its smallest element; cycles are sorted by it. Pointer doubling, O(E log longest).
-    """
-    count = len(successor)
-    leader, jump = np.arange(count), successor
-    while True:
-        smaller = np.minimum(leader, leader[jump])
-        if np.array_equal(smaller, leader):
-            break
-        leader, jump = smaller, jump[jump]
-    order = np.lexsort((-_steps_to_end(successor, leader), leader))
-    first = np.flatnonzero(np.diff(leader[order], prepend=-1))
-    return order, np.append(first, count)
-
-
-def _steps_to_end(successor: NDArray[np.int64], leader: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Steps (E,) from each element to the last of its cycle, the one before the leader."""
-    itself = np.arange(len(successor))
-    last = leader[successor] == successor
-    jump = np.where(last, itself, successor)
-    steps: NDArray[np.int64] = (~last).astype(np.int64)
-    while not np.array_equal(jump[jump], jump):
-        steps, jump = steps + steps[jump], jump[jump]
-    return steps
+def _from_first_crack(corners: NDArray[np.int64], offsets: NDArray[np.int64], region: NDArray[np.int64], width: int) -> Rings:
+    """Rings that start at their first crack, by pixel on its right and direction, sorted by region and first crack."""
+    if len(offsets) == 1:
+        return Rings(corners, offsets, region, np.zeros(0, np.int64))
+    step = corners[_next_in_ring(offsets)] - corners
+    direction = np.where(step[:, 0] != 0, 1 - step[:, 0], 2 - step[:, 1])  # 0 east, 1 south, 2 west, 3 north
+    column = corners[:, 0] - np.isin(direction, (1, 2))
+    row = corners[:, 1] - np.isin(direction, (2, 3))
+    crack = (row * width + column) * 4 + direction
+    first = np.minimum.reduceat(crack, offsets[:-1])
+    order = np.lexsort((first, region))
+    length = np.diff(offsets)
+    start = np.flatnonzero(crack == np.repeat(first, length)) - offsets[:-1]  # a crack is in one ring only
+    moved = np.append(0, np.cumsum(length[order]))
+    along = np.arange(moved[-1]) - np.repeat(moved[:-1], length[order])
+    turned = (along + np.repeat(start[order], length[order])) % np.repeat(length[order], length[order])
+    sorted_corners = corners[np.repeat(offsets[:-1][order], length[order]) + turned]
+    return Rings(sorted_corners, moved, region[order], ring_areas(sorted_corners, moved))
 
 
 def ring_areas(corners: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -168,18 +154,6 @@ def without_collinear(found: Rings) -> Rings:
     return found._replace(corners=found.corners[turns], offsets=offsets)
 
 
-def degrees(labels: Integers) -> NDArray[np.int64]:
-    """Number of undirected cracks (H + 1, W + 1) that meet at each corner, the frame of the image included.
-
-    0 inside a region, 2 on a boundary, 3 or 4 at the junctions where arcs between regions end.
-    """
-    padded = np.pad(np.maximum(checked_labels(labels), -1), 1, constant_values=-1)
-    upright: NDArray[np.int64] = (padded[:, 1:] != padded[:, :-1]).astype(np.int64)
-    level: NDArray[np.int64] = (padded[1:] != padded[:-1]).astype(np.int64)
-    meeting: NDArray[np.int64] = upright[1:] + upright[:-1] + level[:, 1:] + level[:, :-1]
-    return meeting
-
-
 def _next_in_ring(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     """Index (K,) of the corner after each corner, the last of a ring being followed by its first."""
     following = np.arange(1, offsets[-1] + 1)
@@ -187,10 +161,192 @@ def _next_in_ring(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     return following
 
 
-def _sorted_by_region(found: Rings) -> Rings:
-    """Rings by region; within one they keep their order, by first pixel."""
-    order = np.argsort(found.region, kind="stable")
-    lengths = np.diff(found.offsets)[order]
-    offsets = np.append(0, np.cumsum(lengths))
-    moved = np.repeat(found.offsets[order] - offsets[:-1], lengths) + np.arange(offsets[-1])
-    return Rings(found.corners[moved], offsets, found.region[order], found.area[order])
+# Directions 0 east, 1 south, 2 west, 3 north. `framed` has a frame of −1, so pixel (row, column) is framed[row + 1, column + 1].
+@inlined
+def side_right(framed: Array, x: int, y: int, direction: int) -> Any:
+    """Label on the right of the crack that leaves corner (x, y)."""
+    if direction == 0:
+        return framed[y + 1, x + 1]
+    if direction == 1:
+        return framed[y + 1, x]
+    if direction == 2:
+        return framed[y, x]
+    return framed[y, x + 1]
+
+
+@inlined
+def step_x(direction: int) -> Any:
+    """Columns that a step goes east."""
+    return 1 if direction == 0 else (-1 if direction == 2 else 0)
+
+
+@inlined
+def step_y(direction: int) -> Any:
+    """Rows that a step goes south."""
+    return 1 if direction == 1 else (-1 if direction == 3 else 0)
+
+
+@kernel
+def crack_bits(framed: Array) -> tuple[Array, int]:
+    """Which of the four steps from each corner are cracks, as bits (H + 1, W + 1) uint8, and the number of cracks."""
+    height, width = framed.shape[0] - 2, framed.shape[1] - 2
+    bits = np.zeros((height + 1, width + 1), np.uint8)
+    total = 0
+    for y in range(height + 1):
+        for x in range(width + 1):
+            north_west, north_east = framed[y, x], framed[y, x + 1]
+            south_west, south_east = framed[y + 1, x], framed[y + 1, x + 1]
+            found = 0
+            if north_east != south_east:
+                found |= 1
+                total += 1
+            if south_west != south_east:
+                found |= 2
+                total += 1
+            if north_west != south_west:
+                found |= 4
+            if north_west != north_east:
+                found |= 8
+            bits[y, x] = found
+    return bits, total
+
+
+@inlined
+def is_junction(bits: int, x: int, y: int, width: int, height: int) -> Any:
+    """Three or four cracks; on the border of the image, all but straight on."""
+    upright, level = x == 0 or x == width, y == 0 or y == height
+    if upright and level:
+        return bits != 0
+    if upright or level:
+        return bits not in (0, 10 if upright else 5)
+    return bits in (7, 11, 13, 14, 15)
+
+
+@kernel
+def trace_arcs(framed: Array) -> tuple[Array, Array, Array, Array]:
+    """Arcs from junctions first, then the rings that touch none; each crack is followed once."""
+    bits, total = crack_bits(framed)
+    height, width = bits.shape[0] - 1, bits.shape[1] - 1
+    unseen = bits.copy()
+    corners = np.empty((2 * total + 4, 2), np.int32)
+    offsets = np.empty(total + 2, np.int32)
+    left, right = np.empty(total + 1, np.int32), np.empty(total + 1, np.int32)
+    points, arcs = 0, 0
+    for rings in range(2):
+        for start_y in range(height + 1):
+            for start_x in range(width + 1):
+                if unseen[start_y, start_x] == 0:
+                    continue
+                if rings == 0 and not is_junction(bits[start_y, start_x], start_x, start_y, width, height):
+                    continue
+                for first in range(4):
+                    if unseen[start_y, start_x] & (1 << first) == 0:
+                        continue
+                    x, y, direction = start_x, start_y, first
+                    offsets[arcs] = points
+                    right[arcs] = side_right(framed, x, y, direction)
+                    left[arcs] = side_right(framed, x, y, (direction + 3) % 4)
+                    corners[points, 0], corners[points, 1] = x, y
+                    points += 1
+                    while True:
+                        unseen[y, x] &= ~(1 << direction) & 15
+                        x += step_x(direction)
+                        y += step_y(direction)
+                        back = (direction + 2) % 4
+                        unseen[y, x] &= ~(1 << back) & 15
+                        corners[points, 0], corners[points, 1] = x, y
+                        points += 1
+                        if (x == start_x and y == start_y) or is_junction(bits[y, x], x, y, width, height):
+                            break
+                        onward = bits[y, x] & ~(1 << back) & 15
+                        direction = 0
+                        while onward >> direction & 1 == 0:
+                            direction += 1
+                    arcs += 1
+    offsets[arcs] = points
+    return left[:arcs].copy(), right[:arcs].copy(), offsets[: arcs + 1].copy(), corners[:points].copy()
+
+
+@kernel
+def chain_loops(
+    left: Array, right: Array, offsets: Array, corners: Array, count: int, height: int, width: int, turn: int
+) -> tuple[Array, Array, Array]:
+    """Closed loops of signed arcs per region, the region on the right of each; `turn` says how they go on at a touch.
+
+    One function, because its seven arrays would otherwise be arguments of every part.
+    """
+    arcs = len(left)
+    start = np.zeros(count + 1, np.int32)
+    for arc in range(arcs):
+        if right[arc] >= 0:
+            start[right[arc] + 1] += 1
+        if left[arc] >= 0:
+            start[left[arc] + 1] += 1
+    for region in range(count):
+        start[region + 1] += start[region]
+    half = np.empty(start[count], np.int32)
+    place = start[:-1].copy()
+    for arc in range(arcs):
+        if right[arc] >= 0:
+            half[place[right[arc]]] = arc
+            place[right[arc]] += 1
+        if left[arc] >= 0:
+            half[place[left[arc]]] = ~arc
+            place[left[arc]] += 1
+    waiting = np.full((height + 1) * (width + 1), -1, np.int32)  # half-arcs of the region that start at a corner
+    following = np.empty(len(half), np.int32)
+    loops = np.empty(len(half), np.int32)
+    loop_offsets = np.empty(len(half) + 1, np.int32)
+    shape_offsets = np.empty(count + 1, np.int32)
+    used, closed = 0, 0
+    for region in range(count):
+        shape_offsets[region] = closed
+        for k in range(start[region + 1] - 1, start[region] - 1, -1):
+            corner = end_corner(half[k], offsets, corners, width, False)
+            following[k] = waiting[corner]
+            waiting[corner] = k
+        for k in range(start[region], start[region + 1]):
+            first = end_corner(half[k], offsets, corners, width, False)
+            if waiting[first] < 0:
+                continue
+            loop_offsets[closed] = used
+            closed += 1
+            corner, wanted, start_direction = first, -1, -1
+            while True:
+                taken = waiting[corner]
+                other = following[taken]
+                if other >= 0 and wanted >= 0 and end_direction(half[other], offsets, corners, False) == wanted:
+                    following[taken] = following[other]
+                    taken = other
+                else:
+                    waiting[corner] = other
+                if used == loop_offsets[closed - 1]:
+                    start_direction = end_direction(half[taken], offsets, corners, False)
+                loops[used] = half[taken]
+                used += 1
+                corner = end_corner(half[taken], offsets, corners, width, True)
+                if turn != EITHER:
+                    wanted = (end_direction(half[taken], offsets, corners, True) + turn) % 4
+                if corner == first and (turn == EITHER or wanted == start_direction or waiting[corner] < 0):
+                    break
+    shape_offsets[count] = closed
+    loop_offsets[closed] = used
+    return loops, loop_offsets[: closed + 1].copy(), shape_offsets
+
+
+@inlined
+def end_corner(half: int, offsets: Array, corners: Array, width: int, last: bool) -> Any:
+    """Number of the first or last corner of a signed arc."""
+    arc = half if half >= 0 else ~half
+    point = offsets[arc + 1] - 1 if (half >= 0) == last else offsets[arc]
+    return corners[point, 1] * (width + 1) + corners[point, 0]
+
+
+@inlined
+def end_direction(half: int, offsets: Array, corners: Array, last: bool) -> Any:
+    """Direction of travel along the first or last crack of a signed arc."""
+    arc = half if half >= 0 else ~half
+    point = offsets[arc + 1] - 2 if (half >= 0) == last else offsets[arc]
+    east, south = corners[point + 1, 0] - corners[point, 0], corners[point + 1, 1] - corners[point, 1]
+    direction = 1 - east if east != 0 else 2 - south
+    return direction if half >= 0 else (direction + 2) % 4

@@ -9,8 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pixtree.runtime.backend import backend
-from pixtree.trees.features import colour_features
+from pixtree.kernels import kernels_for
 from pixtree.trees.partition import Partition
 
 LabelMap = NDArray[np.int32]
@@ -62,7 +61,7 @@ def pixels(image: Tensor) -> NDArray[np.float32]:
 
 def colours(image: Tensor) -> NDArray[np.float32]:
     """(H, W, C) float32: what the tree sees too, Lab of a colour image, L of a grey one."""
-    planes = colour_features(image.cpu(), backend())  # (C, H·W)
+    planes = kernels_for().colours(image.cpu())  # (C, H·W)
     return np.moveaxis(planes.reshape(-1, *image.shape[1:]).numpy(), 0, -1)
 
 

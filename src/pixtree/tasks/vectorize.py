@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pixtree.images import Image, checked
-from pixtree.vector.budgets import Budget, OutOfReachError, best_drawing
+from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.vector.drawing import Drawing, empty_drawing
-from pixtree.vector.paper import TracedLayers, two_layers
+from pixtree.vector.potrace import TracedLayers, two_layers
 from pixtree.vector.presets import with_preset
-from pixtree.vector.svg import Style
+from pixtree.vector.search import Limits, OutOfReachError, best_drawing
+from pixtree.vector.svg.document import Markup
 from pixtree.vector.tracing import Source, Tracing
 
 GREY = (0.299, 0.587, 0.114)
@@ -50,23 +51,23 @@ def vectorize(
 ) -> Drawing | TracedLayers:
     """The image as a drawing: `str(drawing)` is the SVG, `drawing.save("photo.svg")` (or .svgz) writes it.
 
-    Budgets: at most `paths` shapes, at most `bytes` of SVG text, at least `psnr` decibels at native size (with as few shapes as
-    reach it); all else is chosen to be best. 1000 paths if nothing is said. `colors` limits the palette.
+    Budgets: the drawing has at most `paths` shapes (default 1000), takes at most `bytes` of SVG text, or reaches at least `psnr`
+    decibels at native size with as few shapes as possible. `colors` limits the palette.
 
-    preset: "photo", "poster", "icon" or "sketch"; what is given beside it wins.
-    style: "polyline", "smooth" (Bézier curves no farther than `tolerance` pixels off), "polygon" (the pixels' own edges) or "paper"
-    (the paper's two layers, traced by the potrace program). fill: "flat" or "linear", gradients where they pay.
-    artwork: take blends at edges as anti-aliasing, for logos, text and flat drawings.
-    fast: find boundaries on the pixels themselves, not on finer cells, and leave out the registration of colours.
-    transparency: keep what is transparent in an RGBA image empty; else it is composited over white.
-    groups: count or counts of coarser regions that nest the shapes as <g> elements. ids: an id per path.
-    passes: "double" (watertight everywhere), "single" (no <use>, for simple editors) or "crisp" (no anti-aliasing).
+    preset: "photo", "poster", "icon" or "sketch"; options given beside a preset win.
+    style: "polyline", "smooth" (Bézier curves that deviate by at most `tolerance` pixels), "polygon" (the pixels' own edges) or
+    "paper" (the paper's two layers, traced by the potrace program). fill: "flat" or "linear", gradients where they are worth it.
+    artwork: treat blends at edges as anti-aliasing, for logos, text and flat drawings.
+    fast: find boundaries on whole pixels instead of finer cells, and do not refit the colours.
+    transparency: leave transparent pixels of an RGBA image empty; by default they are composited over white.
+    groups: count or counts of coarser regions that nest the shapes as <g> elements. ids: give every path an id.
+    passes: "double" (no gaps in any renderer), "single" (no <use> elements) or "crisp" (no anti-aliasing).
     """
     given = {"paths": paths, "bytes": bytes, "psnr": psnr, "colors": colors, "fill": fill, "style": style}
     chosen = with_preset(preset, given | {"artwork": artwork, "tolerance": tolerance})
-    budget = Budget(chosen.get("paths"), chosen.get("bytes"), chosen.get("psnr"))
+    limits = Limits(chosen.get("paths"), chosen.get("bytes"), chosen.get("psnr"))
     if chosen["style"] == "paper":
-        return _paper(image, budget, channel_axis)
+        return _paper(image, limits, channel_axis)
     tracing = Tracing(
         style=chosen["style"],
         fill=chosen["fill"],
@@ -76,30 +77,30 @@ def vectorize(
         artwork=chosen["artwork"],
         colors=chosen.get("colors"),
         groups=_counts(groups),
-        paint=Style(passes=passes, ids=ids),
+        markup=Markup(passes=passes, ids=ids),
     )
     canvas = canvas_of(image, transparency=transparency, channel_axis=channel_axis)
     if chosen["grey"]:
         canvas = canvas._replace(planes=_greyed(canvas.planes))
-    return draw(canvas, tracing, budget)
+    return draw(canvas, tracing, limits)
 
 
-def draw(canvas: Canvas, tracing: Tracing, budget: Budget) -> Drawing:
-    """The best drawing of a canvas within a budget."""
+def draw(canvas: Canvas, tracing: Tracing, limits: Limits) -> Drawing:
+    """The best drawing of a canvas within limits."""
     mask = canvas.mask
     planes = canvas.planes if mask is None else torch.where(mask, canvas.planes, 255.0)  # as it shows over white
     if mask is not None and not mask.any():
-        return empty_drawing((int(planes.shape[1]), int(planes.shape[2])), tracing.paint)
+        return empty_drawing((int(planes.shape[1]), int(planes.shape[2])), tracing.markup)
     pixels = int(planes.shape[1] * planes.shape[2]) if mask is None else int(mask.sum())
-    source = Source.of(planes, tracing, most=budget.most_paths(pixels), mask=mask)
+    source = Source.of(planes, tracing, most=limits.most_paths(pixels), mask=mask)
     shown = planes.permute(1, 2, 0).numpy()
     try:
-        return best_drawing(source, budget, lambda drawing: psnr_of(drawing, shown))
+        return best_drawing(source, limits, lambda drawing: psnr_of(drawing, shown))
     except OutOfReachError:
-        if budget.paths is not None or source.regions.most == pixels:
+        if limits.paths is not None or source.regions.most == pixels:
             raise
     # The small regions were too few for so high a quality: start from the pixels.
-    return best_drawing(Source.of(planes, tracing, most=pixels, mask=mask), budget, lambda drawing: psnr_of(drawing, shown))
+    return best_drawing(Source.of(planes, tracing, most=pixels, mask=mask), limits, lambda drawing: psnr_of(drawing, shown))
 
 
 def canvas_of(image: Image, *, transparency: bool = False, channel_axis: int | None = -1) -> Canvas:
@@ -129,8 +130,7 @@ def rendered(text: str, background: str = "#ffffff") -> NDArray[np.uint8]:
 
 def psnr_of(drawing: Drawing, shown: NDArray[np.float32]) -> float:
     """PSNR in decibels of a drawing, rendered over white, against (H, W, 3) in 0…255."""
-    squared = float(np.mean((rendered(drawing.text).astype(np.float32) - shown) ** 2, dtype=np.float64))
-    return 99.0 if squared == 0 else float(10 * np.log10(255.0**2 / squared))
+    return psnr(mean_squared_error(rendered(drawing.text), shown))
 
 
 def _greyed(planes: Tensor) -> Tensor:
@@ -145,7 +145,7 @@ def _counts(groups: int | Sequence[int] | None) -> tuple[int, ...]:
     return counts
 
 
-def _paper(image: Image, budget: Budget, channel_axis: int | None) -> TracedLayers:
-    if budget.paths is None or budget.bytes is not None or budget.psnr is not None:
+def _paper(image: Image, limits: Limits, channel_axis: int | None) -> TracedLayers:
+    if limits.paths is None or limits.bytes is not None or limits.psnr is not None:
         raise ValueError("style='paper' takes paths= only, got another budget; leave bytes= and psnr= out")
-    return two_layers(canvas_of(image, channel_axis=channel_axis).planes, budget.paths)
+    return two_layers(canvas_of(image, channel_axis=channel_axis).planes, limits.paths)

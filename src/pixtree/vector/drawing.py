@@ -1,4 +1,4 @@
-"""Drawing: arcs, shapes and fills of an image, and what they look like as SVG text and as pixels."""
+"""Drawing: arcs, shapes and fills of an image, and their form as SVG text and as pixels."""
 
 import os
 from collections.abc import Sequence
@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.vector.coverage import Coverage, cover, paint
-from pixtree.vector.curves import flattened
-from pixtree.vector.outlines import Outlines, exact_outlines
-from pixtree.vector.pathdata import path_data
-from pixtree.vector.planar import PlanarMap, planar_map
-from pixtree.vector.svg import Gradient, Style, document, save_text
+from pixtree.kernels.cracks import PlanarMap, planar_map
+from pixtree.vector.outlines.flattening import flattened
+from pixtree.vector.outlines.pieces import Outlines, exact_outlines
+from pixtree.vector.paint.coverage import Coverage, composite, cover
+from pixtree.vector.svg.document import Gradient, Markup, document, save_text
+from pixtree.vector.svg.pathdata import path_data
 
 Array = NDArray[Any]
 
@@ -31,7 +31,7 @@ class Drawing:
     outlines: Outlines
     colours: NDArray[np.float64]
     layers: NDArray[np.int32]
-    style: Style = field(default_factory=Style)
+    markup: Markup = field(default_factory=Markup)
     gradients: dict[int, Gradient] = field(default_factory=dict)
     groups: Sequence[Any] | None = None
     cells: int = 1
@@ -57,7 +57,7 @@ class Drawing:
         data = path_data(self.arcs, self.outlines)
         fills = np.clip(np.rint(self.colours), 0, 255).astype(np.uint8)
         return document(
-            self.size, self.outlines.unit * self.cells, data, fills, self.layers, self.style, self.gradients, self.groups
+            self.size, self.outlines.unit * self.cells, data, fills, self.layers, self.markup, self.gradients, self.groups
         )
 
     def __str__(self) -> str:
@@ -79,15 +79,15 @@ class Drawing:
         return cover(points * (zoom / self.cells), offsets, loops, self.order, self._shape(zoom))
 
     def pixels(self, zoom: int = 1) -> NDArray[np.float32]:
-        """What a renderer shows over white at `zoom` times the native size, (H, W, 3) in 0…255; flat fills."""
-        return paint(self.coverage(zoom), np.clip(np.rint(self.colours), 0, 255), self.order, self._shape(zoom))
+        """The picture that a renderer shows over white at `zoom` times the native size, (H, W, 3) in 0…255; flat fills."""
+        return composite(self.coverage(zoom), np.clip(np.rint(self.colours), 0, 255), self.order, self._shape(zoom))
 
     def _shape(self, zoom: int) -> tuple[int, int]:
         width, height = self.size
         return height * zoom, width * zoom
 
 
-def empty_drawing(shape: tuple[int, int], style: Style) -> Drawing:
-    """A canvas (H, W) without shapes: what a wholly transparent image is."""
+def empty_drawing(shape: tuple[int, int], markup: Markup) -> Drawing:
+    """A canvas (H, W) without shapes, for a wholly transparent image."""
     arcs = planar_map(np.full(shape, -1, np.int32))
-    return Drawing(arcs, exact_outlines(arcs), np.empty((0, 3)), np.empty(0, np.int32), style)
+    return Drawing(arcs, exact_outlines(arcs), np.empty((0, 3)), np.empty(0, np.int32), markup)

@@ -1,4 +1,4 @@
-"""Presets: what a designer asks for, in a word."""
+"""Presets: named sets of options for common kinds of drawings."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tracing: from an image and its regions to a drawing, with every choice made."""
+"""Tracing: from an image and its regions to a drawing."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -8,27 +8,29 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pixtree.vector.artwork import without_blends
-from pixtree.vector.beziers import fit_curves
+from pixtree.kernels.cracks import PlanarMap, planar_map
 from pixtree.vector.drawing import Drawing
-from pixtree.vector.fills import gradients_that_pay
-from pixtree.vector.grouping import groups_of
-from pixtree.vector.layers import layers_of
-from pixtree.vector.merging import Agglomeration
-from pixtree.vector.outlines import Outlines, exact_outlines, fit_polylines
-from pixtree.vector.palette import limited_palette
-from pixtree.vector.placement import Samples, place_samples
-from pixtree.vector.planar import PlanarMap, planar_map
-from pixtree.vector.refinement import enlarged, refined
-from pixtree.vector.regions import grow_regions, pixel_weights
-from pixtree.vector.registration import one_coloured, region_means, registered
-from pixtree.vector.svg import Style
+from pixtree.vector.outlines.beziers import fit_curves
+from pixtree.vector.outlines.pieces import Outlines, exact_outlines
+from pixtree.vector.outlines.placement import Samples, place_samples
+from pixtree.vector.outlines.polylines import fit_polylines
+from pixtree.vector.paint.gradients import gradients_that_pay
+from pixtree.vector.paint.layers import layers_of
+from pixtree.vector.paint.palette import limited_palette
+from pixtree.vector.paint.registration import registered
+from pixtree.vector.regions.blends import without_blends
+from pixtree.vector.regions.colours import mean_colours, one_coloured
+from pixtree.vector.regions.grouping import groups_of
+from pixtree.vector.regions.growing import grow_regions, pixel_weights
+from pixtree.vector.regions.merging import Agglomeration
+from pixtree.vector.regions.refinement import enlarged, refined
+from pixtree.vector.svg.document import Markup
 
 Array = NDArray[Any]
 STYLES = ("polyline", "smooth", "polygon")
 FILLS = ("flat", "linear")
-SMALLEST_FEATURE = 20_000.0  # squared error (grey levels², all channels) below which a region of artwork is what is left of a blend
-SAME_COLOUR = 1e-6  # the same for regions that nobody can tell apart
+SMALLEST_FEATURE = 20_000.0  # squared error (grey levels²) below which a region of artwork is the remainder of a blend
+SAME_COLOUR = 1e-6  # the same for regions whose colours look equal
 UNITS = {"polyline": 4, "smooth": 10}  # grid steps per pixel
 STIFFNESS = 0.04  # of boundaries as they are refined: characters that an edge of a cell is taken to cost
 
@@ -39,13 +41,13 @@ class Tracing:
 
     style: "polyline", "smooth" (Bézier curves that keep corners) or "polygon" (the pixels' own edges).
     fill: "flat" or "linear", gradients where they pay.
-    rounds: of registration, 0 for speed.
-    cells: per pixel and axis, of the grid on which boundaries are found; 1 for speed.
-    tolerance: pixels that a smooth curve may deviate.
-    artwork: whether blends at edges are taken as anti-aliasing, not as regions.
+    rounds: rounds of registration; 0 is faster.
+    cells: cells per pixel and axis of the grid on which boundaries are found; 1 is faster.
+    tolerance: the largest deviation of a smooth curve, in pixels.
+    artwork: whether blends at edges are treated as anti-aliasing instead of regions.
     groups: counts of coarser regions that nest the shapes, coarsest first; none for plain layers.
-    detail: characters that a pixel edge of outline is taken to cost when a character's worth is found from that of a region; about
-    1 spends bytes best, more draws a limited number of paths better.
+    detail: assumed characters per pixel edge of outline, from which the worth of a character follows; about 1 makes the most of a
+    budget of bytes, more makes the most of a budget of paths.
     """
 
     style: str = "polyline"
@@ -57,7 +59,7 @@ class Tracing:
     colors: int | None = None
     groups: tuple[int, ...] = ()
     detail: float = 2.4
-    paint: Style = field(default_factory=Style)
+    markup: Markup = field(default_factory=Markup)
 
     def __post_init__(self) -> None:
         for name, value, choices in (("style", self.style, STYLES), ("fill", self.fill, FILLS)):
@@ -115,22 +117,22 @@ def trace(
 
     planes: (3, H, W) float32 in 0…255, and `fine` (3, H · cells, W · cells) the same on finer cells. Boundaries and colours are
     found on the cells, but a region of one colour keeps it: interpolation would mix it with its neighbours'.
-    slope: squared error that one more region would save; what a character may cost follows from it, so that lines and regions buy
-    equally much. palette: (N,) the palette entry of every region, whose shapes keep one colour.
+    slope: squared error that one more region would save. The price of a character follows from it, so that characters spent on
+    lines and on regions save equally much. palette: (N,) the palette entry of every region, whose shapes keep one colour.
     """
-    colours = _shared(region_means(labels, planes, int(labels.max()) + 1), labels, palette)
+    colours = _shared(mean_colours(labels, planes, int(labels.max()) + 1), labels, palette)
     if tracing.style == "polygon":
         arcs = planar_map(labels)
-        return Drawing(arcs, exact_outlines(arcs), colours, layers_of(arcs), replace(tracing.paint, passes="crisp"))
+        return Drawing(arcs, exact_outlines(arcs), colours, layers_of(arcs), replace(tracing.markup, passes="crisp"))
     cells = tracing.cells
     price = slope * len(colours) / max(pixel_edges(labels), 1)  # squared error that a pixel edge of outline is worth
     plain = one_coloured(labels, planes, colours)
     labels = refined(labels, fine, cells, STIFFNESS * price)
     arcs = planar_map(labels)
-    colours = np.where(plain[:, None], colours, _shared(region_means(labels, fine, arcs.count), labels, palette))
+    colours = np.where(plain[:, None], colours, _shared(mean_colours(labels, fine, arcs.count), labels, palette))
     samples = place_samples(arcs, fine, colours)
     outlines = _fitted(samples, arcs, colours, tracing, price / tracing.detail)
-    drawing = Drawing(arcs, outlines, colours, layers_of(arcs), tracing.paint, cells=cells)
+    drawing = Drawing(arcs, outlines, colours, layers_of(arcs), tracing.markup, cells=cells)
     drawing = registered(drawing, fine, rounds=tracing.rounds, fixed=plain, palette=palette)
     if tracing.fill == "linear":
         drawing = replace(drawing, gradients=gradients_that_pay(drawing, labels, fine, price / tracing.detail))

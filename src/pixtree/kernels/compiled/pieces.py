@@ -1,0 +1,53 @@
+"""Connected pieces of label maps in numba."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pixtree.runtime.jit import inlined, kernel
+
+
+@inlined
+def find(root, i):
+    """The root of pixel i, halving the path on the way."""
+    while root[i] != i:
+        root[i] = root[root[i]]
+        i = root[i]
+    return i
+
+
+@kernel
+def number_pieces(labels, root, pieces):
+    """4-connected pieces of equal labels ≥ 0, numbered by first pixel: union–find in raster order, smaller pixels on top."""
+    height, width = labels.shape
+    for y in range(height):
+        for x in range(width):
+            i = y * width + x
+            root[i] = i
+            if labels[y, x] < 0:
+                continue
+            if x > 0 and labels[y, x - 1] == labels[y, x]:
+                root[i] = find(root, i - 1)
+            if y > 0 and labels[y - 1, x] == labels[y, x]:
+                a, b = find(root, i - width), find(root, i)
+                root[max(a, b)] = min(a, b)
+    count = 0
+    for y in range(height):
+        for x in range(width):
+            i = y * width + x
+            if labels[y, x] < 0:
+                pieces[y, x] = -1
+            elif root[i] == i:
+                pieces[y, x] = count
+                count += 1
+            else:  # a root comes before all its pixels, so it has its number
+                top = find(root, i)
+                pieces[y, x] = pieces[top // width, top % width]
+
+
+def connected_pieces(labels: Tensor) -> Tensor:
+    """4-connected pieces of equal labels (H, W) int32, numbered from 0 by first pixel in raster order; −1 where labels are."""
+    maps = labels.to(torch.int64).contiguous().numpy()
+    pieces = np.empty(maps.shape, np.int32)
+    number_pieces(maps, np.empty(maps.size, np.int64), pieces)
+    return torch.from_numpy(pieces)

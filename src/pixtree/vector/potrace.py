@@ -1,0 +1,85 @@
+"""The paper's own pipeline: a coarse layer under the optimal one, every region traced by the potrace program.
+
+Potrace is free software under the GPL: it runs as a program of its own where it is installed and is no part of pixtree.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pixtree.runtime.threads import each
+from pixtree.trees.build import hierarchy_of_image
+from pixtree.trees.partition import Partition
+from pixtree.vector.svg.document import hexadecimal, save_text
+
+COARSE_SHARE = 11  # one path in so many belongs to the coarse layer
+MARGIN = 1  # pixels around a region that potrace is given
+PROGRAM = "potrace"
+
+
+@dataclass(frozen=True)
+class TracedLayers:
+    """An SVG text of separately traced regions; it can be shown and saved as a `Drawing` can."""
+
+    text: str
+    paths: int
+    size: tuple[int, int]
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def bytes(self) -> int:
+        """Size of the SVG file."""
+        return len(self.text.encode())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write .svg or .svgz."""
+        save_text(self.text, path)
+
+
+def two_layers(planes: Tensor, paths: int) -> TracedLayers:
+    """At most `paths` regions of an image (3, H, W) float32 in 0…255: a coarse cut below, the criterion's optimal cut above."""
+    if shutil.which(PROGRAM) is None:
+        raise ValueError("style='paper' runs the potrace program, found none on the PATH; install potrace or take style='smooth'")
+    height, width = int(planes.shape[1]), int(planes.shape[2])
+    tree = hierarchy_of_image((planes / 255).clamp(0, 1))
+    coarse = max(paths // COARSE_SHARE, 1)
+    cuts = [tree.cut(min(coarse, tree.leaves))] + ([tree.cut(at_most=paths - coarse)] if paths > coarse else [])
+    layers = [_layer(cut, planes) for cut in cuts]
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
+    body = "".join(f"<g>{''.join(layer)}</g>" for layer in layers)
+    return TracedLayers(f"{head}{body}</svg>", sum(len(layer) for layer in layers), (width, height))
+
+
+def _layer(cut: Partition, planes: Tensor) -> list[str]:
+    """The path elements of a partition, largest region first."""
+    labels = cut.labels[0].to(torch.int64)
+    areas = cut.areas()
+    total = torch.stack([torch.bincount(labels.flatten(), plane.flatten().to(torch.float64)) for plane in planes], dim=1)
+    fills = (total / areas[:, None]).round().to(torch.uint8).numpy()
+    boxes, array = cut.boxes().tolist(), labels.numpy()
+    order = torch.argsort(areas, descending=True, stable=True).tolist()
+    return each(lambda region: _path(array, region, boxes[region], fills[region]), order)
+
+
+def _path(labels: NDArray[np.int64], region: int, box: list[int], fill: NDArray[np.uint8]) -> str:
+    """One region as potrace draws it, moved to its place."""
+    top, left, bottom, right = box
+    inside = np.pad(labels[top:bottom, left:right] == region, MARGIN)
+    height, width = inside.shape
+    bitmap = b"P4\n%d %d\n" % (width, height) + np.packbits(inside, axis=1).tobytes()
+    command = [PROGRAM, "--svg", "--turdsize", "0", "--output", "-", "-"]
+    traced = subprocess.run(command, input=bitmap, capture_output=True, check=False)
+    if traced.returncode != 0:
+        raise OSError(f"potrace must trace every region, it failed ({traced.stderr.decode(errors='replace').strip()}); check it")
+    data = " ".join(re.findall(r'\bd="([MmLlHhVvCcSsZz0-9 .,\-+\n]*)"', traced.stdout.decode()))
+    place = f"translate({left - MARGIN},{top - MARGIN + height}) scale(.1,-.1)"
+    return f'<path fill="{hexadecimal(fill)}" transform="{place}" d="{" ".join(data.split())}"/>'

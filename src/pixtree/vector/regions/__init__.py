@@ -1,0 +1,1 @@
+"""Regions of a drawing: which pixels, and which finer cells, belong together."""

@@ -1,0 +1,155 @@
+"""Search: the drawing that makes the most of a number of paths or bytes, or reaches a quality with the fewest shapes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.vector.drawing import Drawing
+from pixtree.vector.tracing import Source
+
+BYTES_PER_PATH = 130
+BYTES_EXPONENT = 0.8  # bytes grow with the paths to this power
+DECIBELS_PER_DOUBLING = 2.0
+CLOSE = 0.97  # share of the bytes allowed that is good enough
+SPARE_DECIBELS = 0.15
+THRIFTY = 1.0  # characters per pixel edge: measured to spend bytes best
+TRIALS = 12
+
+
+class OutOfReachError(ValueError):
+    """A quality that the regions at hand do not reach."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most paths and bytes that a drawing may have, and the least PSNR (decibels, at native size over white) it must reach."""
+
+    paths: int | None = None
+    bytes: int | None = None
+    psnr: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("paths", self.paths), ("bytes", self.bytes)):
+            if value is not None and (isinstance(value, bool) or int(value) != value or value < 1):
+                raise ValueError(f"{name} is a whole number of at least 1, got {value}; try {name}=1000")
+        if self.psnr is not None and not 0 < self.psnr < 100:
+            raise ValueError(f"psnr is a number of decibels between 0 and 100, got {self.psnr}; 30 looks good")
+
+    def most_paths(self, pixels: int) -> int:
+        """The largest number of shapes that can be useful for an image of so many pixels."""
+        wanted = self.paths or pixels
+        if self.bytes is not None:
+            wanted = min(wanted, self.bytes // 40 + 1)
+        if self.psnr is not None and self.paths is None and self.bytes is None:
+            wanted = pixels // 48 + 1
+        return max(1, min(wanted, pixels))
+
+
+def best_drawing(source: Source, limits: Limits, measure: Callable[[Drawing], float]) -> Drawing:
+    """The best drawing within the limits; an error says what is possible. `measure` gives a drawing's PSNR."""
+    most = min(limits.paths or source.regions.most, source.regions.most)
+    if most < source.regions.fewest:
+        raise ValueError(
+            f"the image has {source.regions.fewest} parts that do not touch, got paths={most}; ask for at least as many paths"
+        )
+    if limits.psnr is not None:
+        drawing = _reaching(source, limits.psnr, most, measure)
+        if limits.bytes is not None and drawing.bytes > limits.bytes:
+            raise ValueError(
+                f"psnr={limits.psnr} takes about {drawing.bytes} bytes, got bytes={limits.bytes}; raise one or lower the other"
+            )
+        return drawing
+    if limits.bytes is not None:
+        return _filling(replace(source, tracing=replace(source.tracing, detail=THRIFTY)), limits.bytes, most)
+    return _with_paths(source, most)
+
+
+def _with_paths(source: Source, most: int) -> Drawing:
+    """At most that many shapes; a palette joins regions, so more of them can be asked for."""
+    drawing = source.drawing(most)
+    if source.tracing.colors is None:
+        return drawing
+    asked = most
+    for _ in range(3):
+        asked = min(int(asked * most / max(drawing.paths, 1)), source.regions.most)
+        more = source.drawing(asked)
+        if not drawing.paths < more.paths <= most:
+            break
+        drawing = more
+    return drawing
+
+
+def _filling(source: Source, limit: int, most: int) -> Drawing:
+    """The drawing with as many shapes as fit into `limit` bytes."""
+    fewest = source.regions.fewest
+    count = min(max(limit // BYTES_PER_PATH, fewest), most)
+    for _ in range(4):
+        ratio = limit / source.drawing(count, quick=True).bytes
+        if 0.98 < ratio < 1.02 or (ratio > 1 and count == most):
+            break
+        count = min(max(int(count * ratio ** (1 / BYTES_EXPONENT)), fewest), most)
+    best: Drawing | None = None
+    too_many = most + 1
+    for _ in range(TRIALS):
+        drawing = source.drawing(count)
+        if drawing.bytes <= limit:
+            best = drawing
+            if drawing.bytes >= CLOSE * limit or count + 1 >= too_many:
+                return drawing
+        else:
+            too_many = count
+            if count <= fewest:
+                raise ValueError(f"the smallest drawing of this image takes {drawing.bytes} bytes, got bytes={limit}; allow more")
+        ratio = 0.99 * limit / drawing.bytes
+        count = min(max(int(count * ratio ** (1 / BYTES_EXPONENT)), fewest, 1), too_many - 1)
+        if best is not None and count <= best.paths and source.tracing.colors is None:
+            return best
+    return best if best is not None else _filling(source, limit, max(too_many // 2, fewest))
+
+
+def _reaching(source: Source, wanted: float, most: int, measure: Callable[[Drawing], float]) -> Drawing:
+    """A drawing with few shapes whose PSNR is at least `wanted`, found by our own rendering and confirmed by `measure`."""
+    target, best = wanted, 0.0
+    for _ in range(4):
+        drawing = _searched(source, target, most)
+        found = measure(drawing)
+        best = max(best, found)
+        if found >= wanted:
+            return drawing
+        target += wanted - found + 0.02
+    raise _out_of_reach(wanted, most, best)
+
+
+def _searched(source: Source, wanted: float, most: int) -> Drawing:
+    low, high = source.regions.fewest - 1, most + 1  # counts that fail, and that reach it
+    count, reached = min(max(500, low + 1), most), 0.0
+    best: Drawing | None = None
+    for _ in range(TRIALS):
+        drawing = source.drawing(count)
+        found = own_psnr(drawing, source.planes)
+        reached = max(reached, found)
+        if found >= wanted:
+            best, high = drawing, count
+        else:
+            low = count
+        if wanted <= found <= wanted + SPARE_DECIBELS or high - low <= 1:
+            break
+        doublings = (wanted + 0.3 * SPARE_DECIBELS - found) / DECIBELS_PER_DOUBLING
+        count = min(max(int(count * 2 ** min(max(doublings, -6), 6)), low + 1), high - 1)
+    if best is None:
+        raise _out_of_reach(wanted, most, reached)
+    return best
+
+
+def own_psnr(drawing: Drawing, planes: NDArray[np.float32]) -> float:
+    """PSNR of a drawing's flat fills in our own rendering, over the shapes' pixels and white."""
+    return psnr(mean_squared_error(np.moveaxis(drawing.pixels(), 2, 0), planes))
+
+
+def _out_of_reach(wanted: float, most: int, reached: float) -> OutOfReachError:
+    return OutOfReachError(
+        f"psnr={wanted:g} is more than {most} paths reach on this image, {reached:.2f}; lower it or allow more paths"
+    )

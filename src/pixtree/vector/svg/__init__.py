@@ -1,0 +1,1 @@
+"""SVG text of a drawing: path data and the document around it."""

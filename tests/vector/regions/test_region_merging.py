@@ -1,0 +1,65 @@
+"""Ward's agglomeration of small regions."""
+
+import numpy as np
+import torch
+from pictures import noise, photo
+
+from pixtree.trees.partition import Partition
+from pixtree.vector.regions.growing import grow_regions, pixel_weights
+from pixtree.vector.regions.merging import agglomerate
+
+
+def brute_force(base, planes, weights, exponent=0.5):
+    """Growth of every merge, by looking at all pairs each time."""
+    labels, growths = base.copy(), []
+    while labels.max() > 0:
+        best = (np.inf, None, None)
+        adjacent = set()
+        for a, b in ((labels[:, :-1], labels[:, 1:]), (labels[:-1], labels[1:])):
+            adjacent |= {tuple(sorted(pair)) for pair in zip(a[a != b].tolist(), b[a != b].tolist(), strict=True)}
+        for a, b in sorted(adjacent):
+            at_a, at_b = labels == a, labels == b
+            weight = weights[at_a].sum(), weights[at_b].sum()
+            mean = [(planes[:, at] * weights[at]).sum(axis=1) / weights[at].sum() for at in (at_a, at_b)]
+            growth = weight[0] * weight[1] / sum(weight) * ((mean[0] - mean[1]) ** 2).sum()
+            length = (at_a[:, :-1] & at_b[:, 1:]).sum() + (at_b[:, :-1] & at_a[:, 1:]).sum()
+            length += (at_a[:-1] & at_b[1:]).sum() + (at_b[:-1] & at_a[1:]).sum()
+            best = min(best, (growth / length**exponent, (a, b), growth))
+        growths.append(best[2])
+        labels[labels == best[1][1]] = best[1][0]
+        labels = np.unique(labels, return_inverse=True)[1].reshape(labels.shape)
+    return growths
+
+
+def test_the_cheapest_pair_merges_first():
+    planes = noise(5, 6).numpy().astype(np.float32)
+    base = np.arange(30, dtype=np.int32).reshape(5, 6)
+    weights = np.random.default_rng(1).uniform(0.5, 2, (5, 6)).astype(np.float32)
+    found = agglomerate(base, planes, weights)
+    np.testing.assert_allclose(found.growth, brute_force(base, planes, weights), rtol=1e-4)
+
+
+def test_counts_are_exact_nested_and_connected():
+    planes = photo(height=40, width=50).float()
+    regions = grow_regions(planes, most=60)
+    fine, coarse = regions.labels(60), regions.labels(20)
+    assert fine.max() + 1 == 60
+    assert coarse.max() + 1 == 20
+    assert len(np.unique(fine * 100 + coarse)) == 60  # each fine region lies in one coarse region
+    assert Partition.from_labels(fine) == Partition(torch.from_numpy(fine)[None])
+
+
+def test_pieces_that_do_not_touch_stay_apart():
+    planes = photo(height=20, width=20).float()
+    mask = torch.ones(20, 20, dtype=torch.bool)
+    mask[:, 9:11] = False
+    regions = grow_regions(planes, most=10, mask=mask)
+    assert regions.fewest == 2
+    assert (regions.labels(1)[:, 9:11] == -1).all()
+
+
+def test_flat_surroundings_weigh_more_than_texture():
+    planes = torch.cat((torch.full((3, 30, 30), 90.0), noise(30, 30).float()), dim=2)
+    weights = pixel_weights(planes)
+    assert weights[15, 5] > 3 * weights[15, 55]
+    assert abs(float(weights.mean()) - 1) < 1e-4

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixtree.exports.labels import LabelsLike, numbered
-from pixtree.exports.pictures import Picture, displayed, region_means
+from pixtree.exports.pictures import Picture, displayed, region_colours
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
@@ -87,7 +87,7 @@ def _plane(pixels: Picture, labels: LabelsLike) -> Plane:
     _, regions = numbered(labels)
     if regions.shape != pixels.shape[:2]:
         raise ValueError(f"image and labels must have one size, got {pixels.shape[:2]} and {regions.shape}; resize one")
-    return Plane(regions, region_means(pixels, regions), anchors(regions), np.eye(2), np.zeros(2))
+    return Plane(regions, region_colours(pixels, regions), anchors(regions), np.eye(2), np.zeros(2))
 
 
 def anchors(regions: NDArray[np.int32]) -> Points:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from pixtree.exports.labels import LabelsLike, label_map, numbered
 from pixtree.files import replacing
+from pixtree.kernels import kernels_for
 from pixtree.kernels.cracks import boundary_pixels
 from pixtree.trees.partition import Partition
 
@@ -53,13 +54,12 @@ def displayed(image: "Image", shape: tuple[int, ...] | None = None) -> Picture:
     return array if array.dtype == np.uint8 else (array * 255 + 0.5).astype(np.uint8)
 
 
-def region_means(pixels: NDArray[np.generic], labels: NDArray[np.int32]) -> NDArray[np.float64]:
-    """Mean (N, C) of pixels (H, W, C) by region of a numbered map (H, W)."""
-    inside = labels >= 0
-    of_pixel, values = labels[inside], pixels[inside]
-    areas = np.bincount(of_pixel)
-    sums = [np.bincount(of_pixel, weights=values[:, channel]) for channel in range(values.shape[1])]
-    return np.stack(sums, axis=1) / areas[:, None]
+def region_colours(picture: Picture, labels: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Mean colours (N, 3) in 0..255 of the regions of a numbered map (H, W); pixels of label -1 count nowhere."""
+    planes = torch.from_numpy(np.moveaxis(picture, -1, 0).astype(np.float64)).flatten(1)  # HWC -> CP
+    count = int(labels.max(initial=-1)) + 1
+    means = kernels_for().region_means(planes[None], torch.from_numpy(labels).flatten()[None], count)
+    return np.asarray(means[0])
 
 
 def boundaries(image: "Image", labels: LabelsLike, *, colour: Colour = YELLOW) -> Picture:
@@ -73,7 +73,7 @@ def boundaries(image: "Image", labels: LabelsLike, *, colour: Colour = YELLOW) -
 def mean_colours(image: "Image", labels: LabelsLike, *, outside: Colour = WHITE) -> Picture:
     """Every region in the mean colour of its pixels."""
     _, values = numbered(labels)
-    means = region_means(displayed(image, values.shape), values)
+    means = region_colours(displayed(image, values.shape), values)
     return _painted(values, (means + 0.5).astype(np.uint8), outside)
 
 

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from pixtree.exports.labels import LabelsLike, numbered
-from pixtree.exports.pictures import displayed, region_means
+from pixtree.exports.pictures import displayed, region_colours
 from pixtree.kernels.cracks import Rings, rings, without_collinear
 from pixtree.trees.partition import Partition
 
@@ -28,7 +28,7 @@ def geojson(labels: LabelsLike, image: "Image | None" = None) -> Json:
     `mean_color` (R, G, B in 0..255).
     """
     present, regions = numbered(labels)
-    colours = None if image is None else region_means(displayed(image, regions.shape), regions).round(2).tolist()
+    colours = None if image is None else region_colours(displayed(image, regions.shape), regions).round(2).tolist()
     areas = np.bincount(regions[regions >= 0]).tolist()
     features = []
     for region, polygons in enumerate(_polygons(regions, len(present))):

@@ -1,4 +1,4 @@
-"""`pixtree doctor`: what is installed, what can run, and whether it works."""
+"""`pixtree doctor`: show what is installed and test whether it works."""
 
 import os
 import platform
@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor() -> None:
-    """Show versions, extras, backends and threads, and test the library on a small image."""
+    """Show versions, extras, devices and threads, and test every backend on a small image."""
     from rich.console import Console
     from rich.table import Table
 

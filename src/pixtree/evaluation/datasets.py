@@ -1,4 +1,4 @@
-"""Folders of photos that people have segmented, in the layout of BSDS500.
+"""Folders of photos with human annotations, in the layout of BSDS500.
 
 images/<split>/<name>.jpg and, per annotator k, groundTruth/<split>/<name>_<k>.png (a pixel's value is its segment), or
 the original groundTruth/<split>/<name>.mat. Only paths are held; pixels are read when asked for.

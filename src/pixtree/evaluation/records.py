@@ -1,4 +1,4 @@
-"""Records of benchmark runs: what was measured, by which command, when and on what machine; JSON and CSV files."""
+"""Records of benchmark runs as JSON and CSV files, with the command, date, machine and versions of the run."""
 
 import csv
 import math
@@ -16,7 +16,7 @@ PACKAGES = ("pixtree", "torch", "numpy", "numba", "scikit-image", "opencv-contri
 
 
 def provenance(command: str, packages: Iterable[str] = PACKAGES) -> dict[str, Any]:
-    """Command, UTC date, machine and versions: what every record starts with."""
+    """Command, UTC date, machine and versions, with which every record starts."""
     return {
         "command": command,
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),

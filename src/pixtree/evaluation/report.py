@@ -16,7 +16,9 @@ Record = Mapping[str, Any]
 RESULTS, PAGE = Path("benchmarks/results"), Path("docs/results.md")
 HEADER = """# Results
 
-This page is generated from `benchmarks/results/*.json` by `pixtree evaluate report`; edit neither by hand.
+`pixtree evaluate report` generates this page from the records `benchmarks/results/*.json`, so please edit neither by hand.
+Every section starts with the command, the date, the machine and the versions that produced its figures.
+↑ means that more is better, ↓ that less is.
 """
 
 
@@ -82,14 +84,14 @@ def table_section(record: Record) -> str:
 
 
 def superpixels_section(record: Record) -> str:
-    """One table per count asked for, with what each measure is; standard errors are in the record."""
+    """One table per requested count, and the definition of each measure; standard errors are in the record."""
     data = record["dataset"]
     columns = [("method", "Method", ""), ("segments", "Regions", ".1f"), ("pieces", "4-connected", ".1f")]
     columns += [(key, heading, form) for key, heading, form in _SUPERPIXEL_COLUMNS]
     lines = [f"{data['name']}, {data['split']}: {data['photos']} photos, {data['annotations']} annotations.", ""]
     for count in dict.fromkeys(row["tokens"] for row in record["rows"]):
         rows = [row for row in record["rows"] if row["tokens"] == count]
-        lines += [f"### {count} regions asked for", "", table(columns, rows)]
+        lines += [f"### {count} regions requested", "", table(columns, rows)]
     lines += [f"- {measure.name}: {measure.meaning}." for measure in MEASURES]
     lines += [f"- {note}" for note in record.get("notes", [])]
     return "\n".join(lines) + "\n"
@@ -108,7 +110,7 @@ _SUPERPIXEL_COLUMNS = (
     ("seconds", "CPU s per image", ".3f"),
 )
 
-_BAR_COLUMNS = (("what", "Bar", ""), ("wanted", "Wanted", ""), ("found", "Found", ".4g"), ("met", "Met", ""))
+_BAR_COLUMNS = (("what", "Target", ""), ("wanted", "Required", ""), ("found", "Measured", ".4g"), ("met", "Met", ""))
 
 _VECTOR_COLUMNS = (
     ("method", "Drawing", ""),
@@ -143,7 +145,7 @@ _SETTING_COLUMNS = (("setting", "Setting", ""), ("photos", "Photos", "d"), *_LEA
 
 
 def leads_section(record: Record) -> str:
-    """Our lead at equal bytes: means per setting of the other program, then every photo at the setting that comes nearest to us."""
+    """Our lead at equal bytes: means per setting of the other program, then every photo at the other program's best setting."""
     parts = [table(_SETTING_COLUMNS, record["settings"]), table(_LEAD_COLUMNS, record["rows"])]
     return "\n".join([*parts, *(f"{note}\n" for note in record.get("notes", []))])
 

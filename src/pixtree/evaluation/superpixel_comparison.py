@@ -32,7 +32,7 @@ class Sample:
     """One method on one photo at one count."""
 
     method: str
-    tokens: int  # asked for
+    tokens: int  # requested
     photo: str
     segments: int  # the method's own
     pieces: int  # their 4-connected pieces
@@ -94,14 +94,14 @@ def measure_photo(photo: AnnotatedPhoto, methods: Sequence[str], tokens: int) ->
 
 
 def warm_up(methods: Sequence[str]) -> None:
-    """Run every method once on a small picture: imports and compilation are not what a run costs."""
+    """Run every method once on a small picture, so that no run is charged for imports and compilation."""
     picture = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (3, 48, 64), np.uint8))
     for name in methods:
         method(name, 12).raw_labels(picture)
 
 
 def _prepare_worker(methods: Sequence[str]) -> None:
-    """One thread per process: the others' time is the other workers'."""
+    """Use one thread per process, since the other cores belong to the other workers."""
     torch.set_num_threads(1)
     try:
         import cv2

@@ -1,4 +1,4 @@
-"""Random crops of a folder of images; the batch of a step depends on seed and step alone, so runs can stop and go on."""
+"""Random crops of a folder of images; the batch of a step depends on seed and step alone, so that runs can be resumed."""
 
 from functools import lru_cache
 from pathlib import Path

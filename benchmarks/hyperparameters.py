@@ -94,14 +94,16 @@ def main() -> None:
         folder = Path(options.data).name
         record = {
             "benchmark": "table",
-            "title": "Hyper-parameters of the paper's system, small scale",
+            "title": "Hyper-parameters of the paper's system at small scale",
             **provenance(f"python benchmarks/hyperparameters.py PHOTOS {folder} --steps {options.steps} --images {options.images}"),
             "columns": columns,
             "rows": rows,
             "notes": [
-                f"Trained for {options.steps} steps of 2 crops of 128 px on the photos of the shipped weights, measured on "
-                f"{options.images} photos of {folder} val. Reconstruction is W f*, values 0..1; every criterion's γ is {PENALTY}.",
-                "Counts of tokens follow from the criterion and differ between rows: compare MSE and SSIM with them in mind.",
+                f"Every row was trained for {options.steps} steps of 2 crops of 128 px on the photos of the shipped weights, and "
+                f"measured on {options.images} photos of {folder} val. The reconstruction is W f* with values in 0..1, and γ of "
+                f"every criterion is {PENALTY}.",
+                "The criterion chooses the number of tokens, which therefore differs between rows; keep this in mind when you "
+                "compare MSE and SSIM.",
             ],
         }
         write_record(record, options.output)

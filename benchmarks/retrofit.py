@@ -102,9 +102,9 @@ def record(rows: list[dict], images: int, name: str, counts: str) -> dict:
         "columns": COLUMNS,
         "rows": order,
         "notes": [
-            f"The table uses {images} images of {name}, resized to {RESIZE} px (bicubic), with a centre crop of {CROP} px. The weights "
-            "are stored in float16, and the arithmetic is float32. No setting was chosen on these images; the settings of the "
-            "retrofit were chosen on 250 images of imagenet_sample.",
+            f"The table uses {images} images of {name}, resized to {RESIZE} px (bicubic), with a centre crop of {CROP} px. The "
+            "weights are stored in float16, and the arithmetic is float32. No setting was chosen on these images; the settings "
+            "of the retrofit were chosen on 250 images of imagenet_sample.",
             "KL is the divergence of the retrofit's class probabilities from those of the patch model, averaged over the images.",
         ],
     }

@@ -1,7 +1,7 @@
 """Speed and memory of image → tree → exact cut, beside the usual superpixel methods, on one photo at several sizes in one run.
 
-Times are processor time of one thread, interleaved, medians (baselines beyond 1024 px: one run, as they take minutes); compare ratios,
-not milliseconds. Memory is the peak of resident pages above the process before the call, each in a process of its own.
+Times are processor time of one thread, interleaved, medians (baselines beyond 1024 px: one run, as they take minutes); compare
+ratios, not milliseconds. Memory is the peak of resident pages above the process before the call, each in a process of its own.
 `python benchmarks/speed.py -o benchmarks/results/speed.json`.
 """
 
@@ -65,10 +65,10 @@ def baseline(name: str, image: torch.Tensor) -> Callable[[], Any]:
 def stage(name: str, image: torch.Tensor) -> Callable[[], Any]:
     """One call of ours: a whole one ("pixtree, …") or a stage, with what comes before it done."""
     import pixtree
-    from pixtree.kernels import compiled
+    from pixtree.kernels import kernels_for
     from pixtree.kernels.types import MergeRule
 
-    side = image.shape[1]
+    compiled, side = kernels_for("numba"), image.shape[1]
     inside = torch.ones(side, side, dtype=torch.bool)
     match name:
         case "pixtree" | "pixtree, relaxed":
@@ -141,7 +141,7 @@ def in_process(*arguments: str, **environment: str) -> Any:
 def first_calls() -> None:
     """Print the seconds of the first and the second call, imports not counted."""
     import pixtree.images
-    import pixtree.kernels.compiled
+    import pixtree.kernels.twins
     import pixtree.tasks.segment
 
     image, seconds = photo(512), []
@@ -272,9 +272,9 @@ def record(output: Path | None, picture: Path | None) -> None:
         "- slic is scikit-image's SLIC with n_segments=200 and its defaults. seeds is OpenCV's SEEDS at the setting of the quality "
         "table (10 iterations), and with OpenCV's default of 4 iterations, which is less exact.",
         "- pixtree is `segment(image, tokens=200)`. Its stages are lab and the exact cut, which does not make nodes that it can "
-        "prove needless. The labels equal those of the whole tree bit for bit. The whole tree, from which every other cut is taken, "
-        "is `hierarchy(image)`, with the stages lab, tree and cut. A stage is timed after the stages before it; the times of whole "
-        "calls include the checks of their input.",
+        "prove needless. The labels equal those of the whole tree bit for bit. The whole tree, from which every other cut is "
+        "taken, is `hierarchy(image)`, with the stages lab, tree and cut. A stage is timed after the stages before it; the times "
+        "of whole calls include the checks of their input.",
         "- fast-slic is left out where its package does not build, as on this machine.",
     ]
     command = "python benchmarks/speed.py -o benchmarks/results/speed.json --plot docs/pictures/speed.png"

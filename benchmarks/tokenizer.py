@@ -25,7 +25,8 @@ from pixtree.evaluation.records import PACKAGES, provenance, write_record
 from pixtree.evaluation.superpixels import superpixel_scores
 from pixtree.models.timm_import import timm
 from pixtree.tokenizer.aggregation import MODES
-from pixtree.tokenizer.tokenizer import Options, Tokenizer, region_encoder
+from pixtree.tokenizer.options import Options
+from pixtree.tokenizer.tokenizer import Tokenizer, region_encoder
 from pixtree.tokenizer.weights import shipped_weights
 from pixtree.training.data import RandomCrops, image_files
 from pixtree.training.loop import Plan, train
@@ -162,10 +163,10 @@ def cost_record(rounds: int, batch: int, tokens: int) -> dict:
         "rows": speed_rows(rounds, batch, tokens) + memory_rows(),
         "notes": [
             f"The shares are those of the time of {MODEL} (timm, random weights), with batches of {batch} images of {SIZE} px and "
-            f"{tokens} tokens, from images to embedded tokens, with {torch.get_num_threads()} threads for both. The two take turns in "
-            "one run; the share is the ratio of the medians, least and most are those of single rounds.",
-            "The bytes are those that autograd keeps between forward and backward, each storage counted once; they are linear in the "
-            "batch and the pixels.",
+            f"{tokens} tokens, from images to embedded tokens, with {torch.get_num_threads()} threads for both. The two take "
+            "turns in one run; the share is the ratio of the medians, least and most are those of single rounds.",
+            "The bytes are those that autograd keeps between forward and backward, each storage counted once; they are linear in "
+            "the batch and the pixels.",
         ],
     }
 
@@ -186,7 +187,10 @@ def quality_of(photo) -> list[list[float]]:
 
 def encoders() -> dict:
     """Lab alone, the untrained start and the shipped weights, all without compactness."""
-    made = {name: region_encoder(Options(compactness=0.0)) for name in ("Lab alone (w = 0)", "untrained start", "shipped weights")}
+    made = {
+        name: region_encoder(Options().changed(compactness=0.0))
+        for name in ("Lab alone (w = 0)", "untrained start", "shipped weights")
+    }
     with torch.no_grad():
         made["Lab alone (w = 0)"].decision.value.fill_(-50.0)
     shipped_weights().into(made["shipped weights"])
@@ -211,8 +215,8 @@ def quality_record(data: str) -> dict:
         "columns": columns,
         "rows": rows,
         "notes": [
-            f"The table uses {len(photos)} photos of {folder} val, with exactly 200 regions, the same tree and no relaxation. None of "
-            "the photos was used for training.",
+            f"The table uses {len(photos)} photos of {folder} val, with exactly 200 regions, the same tree and no relaxation. "
+            "None of the photos was used for training.",
             CHOICE,
         ],
     }
@@ -221,7 +225,7 @@ def quality_record(data: str) -> dict:
 def gap_after(mode: str, scale: float, crops: RandomCrops, steps: int) -> dict[str, float]:
     """Mean ‖x̄ − W f*‖², |f| and the largest gradient norm, after some steps of L_rec from features times `scale`."""
     torch.manual_seed(0)
-    encoder = region_encoder(Options(decision="features", similarity="gaussian", aggregation=mode))
+    encoder = region_encoder(Options().changed(decision="features", similarity="gaussian", aggregation=mode))
     with torch.no_grad():
         encoder.encoder.residual.weight.mul_(scale)
         encoder.colour.weight.div_(scale)
@@ -255,8 +259,8 @@ def aggregation_record(photos: str, steps: int = 30) -> dict:
         ],
         "rows": rows,
         "notes": [
-            f"Every row shows the values after {steps} steps of L_rec on crops of 96 px with 80 regions. The partition depends on f "
-            "alone, and σ starts at 1."
+            f"Every row shows the values after {steps} steps of L_rec on crops of 96 px with 80 regions. The partition depends "
+            "on f alone, and σ starts at 1."
         ],
     }
 

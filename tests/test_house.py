@@ -1,6 +1,7 @@
 """The house rules, over the sources themselves: sizes of files and functions, dead names, extras, layers and words."""
 
 import ast
+import importlib
 import re
 import statistics
 import tomllib
@@ -133,3 +134,13 @@ def test_words_are_those_of_the_field():
         if words:
             found[str(path.relative_to(ROOT))] = words
     assert found == {}
+
+
+@pytest.mark.parametrize(
+    "path", sorted([*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "examples").glob("*.py")]), ids=lambda p: p.name
+)
+def test_benchmarks_and_examples_import_names_that_exist(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pixtree"):
+            module = importlib.import_module(node.module)
+            assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []

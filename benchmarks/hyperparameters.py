@@ -14,9 +14,10 @@ from skimage.metrics import structural_similarity
 
 from pixtree.evaluation.datasets import annotated_photos
 from pixtree.evaluation.records import provenance, write_record
-from pixtree.kernels.segments import paint
-from pixtree.tokenizer.regions import RegionEncoder
-from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, Options, region_encoder
+from pixtree.kernels import kernels_for
+from pixtree.tokenizer.options import Options
+from pixtree.tokenizer.region_encoder import RegionEncoder
+from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, region_encoder
 from pixtree.tokenizer.weights import shipped_weights
 from pixtree.training.data import RandomCrops, image_files
 from pixtree.training.loop import Plan, train
@@ -29,10 +30,8 @@ PENALTY = 1.0  # γ, as the formulas stand
 def variants() -> list[tuple[str, str, Options, Budget]]:
     """Table, row, options and budget of everything that is trained."""
     budget = replace(PAPER_BUDGET, penalty=PENALTY)
-    rows = [("dimension d", str(d), replace(PAPER, features=d), budget) for d in (3, 6, 8, 16, 24, 32)]
-    rows += [
-        ("kernel κ", name, replace(PAPER, kernel=name, similarity=name), budget) for name in ("cosine", "tanimoto", "gaussian")
-    ]
+    rows = [("dimension d", str(d), PAPER.changed(features=d), budget) for d in (3, 6, 8, 16, 24, 32)]
+    rows += [("kernel κ", name, PAPER.changed(kernel=name, similarity=name), budget) for name in ("cosine", "tanimoto", "gaussian")]
     rows += [("criterion", name, PAPER, replace(budget, name=name)) for name in ("aic", "aicc", "bic", "cic")]
     rows += [("shape b", str(b), PAPER, replace(budget, shape=b)) for b in (2.0, 1.0, 0.5)]
     return rows
@@ -44,7 +43,7 @@ def measures(encoder: RegionEncoder, budget: Budget, images: list[torch.Tensor])
     found = []
     for image in images:
         regions = encoder(image[None], budget)
-        painted = paint(regions.colours, regions.labels)[0].clamp(0, 1).view(image.shape).numpy()
+        painted = kernels_for().paint(regions.colours, regions.labels)[0].clamp(0, 1).view(image.shape).numpy()
         truth = image.numpy().astype(np.float32) / 255
         similarity = structural_similarity(truth, painted, channel_axis=0, data_range=1.0)
         found.append((float(np.square(truth - painted).mean()), float(similarity), int(regions.partition.counts[0])))
@@ -77,7 +76,7 @@ def main() -> None:
         rows.append({"table": table, "row": row, **known[made, budget]})
         print(rows[-1], flush=True)
     tokens = round(known[PAPER, replace(PAPER_BUDGET, penalty=PENALTY)]["tokens"])
-    ours = region_encoder(Options(compactness=0.0))
+    ours = region_encoder(Options().changed(compactness=0.0))
     for name in ("start", "shipped"):
         if name == "shipped":
             shipped_weights().into(ours)
@@ -94,14 +93,16 @@ def main() -> None:
         folder = Path(options.data).name
         record = {
             "benchmark": "table",
-            "title": "Hyper-parameters of the paper's system, small scale",
+            "title": "Hyper-parameters of the paper's system at small scale",
             **provenance(f"python benchmarks/hyperparameters.py PHOTOS {folder} --steps {options.steps} --images {options.images}"),
             "columns": columns,
             "rows": rows,
             "notes": [
-                f"Trained for {options.steps} steps of 2 crops of 128 px on the photos of the shipped weights, measured on "
-                f"{options.images} photos of {folder} val. Reconstruction is W f*, values 0..1; every criterion's γ is {PENALTY}.",
-                "Counts of tokens follow from the criterion and differ between rows: compare MSE and SSIM with them in mind.",
+                f"Every row was trained for {options.steps} steps of 2 crops of 128 px on the photos of the shipped weights, and "
+                f"measured on {options.images} photos of {folder} val. The reconstruction is W f* with values in 0..1, and γ of "
+                f"every criterion is {PENALTY}.",
+                "The criterion chooses the number of tokens, which therefore differs between rows; keep this in mind when you "
+                "compare MSE and SSIM.",
             ],
         }
         write_record(record, options.output)

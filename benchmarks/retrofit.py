@@ -102,9 +102,10 @@ def record(rows: list[dict], images: int, name: str, counts: str) -> dict:
         "columns": COLUMNS,
         "rows": order,
         "notes": [
-            f"{images} images of {name}, resize {RESIZE} bicubic, centre crop {CROP}; weights stored in float16, arithmetic in "
-            "float32. No setting was chosen on these images: those of the retrofit come from others (250 of imagenet_sample).",
-            "KL is that from the retrofit's classes to the patch model's, mean over images.",
+            f"The table uses {images} images of {name}, resized to {RESIZE} px (bicubic), with a centre crop of {CROP} px. The "
+            "weights are stored in float16, and the arithmetic is float32. No setting was chosen on these images; the settings "
+            "of the retrofit were chosen on 250 images of imagenet_sample.",
+            "KL is the divergence of the retrofit's class probabilities from those of the patch model, averaged over the images.",
         ],
     }
 

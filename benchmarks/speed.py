@@ -1,7 +1,7 @@
 """Speed and memory of image → tree → exact cut, beside the usual superpixel methods, on one photo at several sizes in one run.
 
-Times are processor time of one thread, interleaved, medians (rivals beyond 1024 px: one run, as they take minutes); compare ratios,
-not milliseconds. Memory is the peak of resident pages above the process before the call, each in a process of its own.
+Times are processor time of one thread, interleaved, medians (baselines beyond 1024 px: one run, as they take minutes); compare
+ratios, not milliseconds. Memory is the peak of resident pages above the process before the call, each in a process of its own.
 `python benchmarks/speed.py -o benchmarks/results/speed.json`.
 """
 
@@ -27,7 +27,7 @@ from pixtree.files import replacing
 SIZES = (224, 512, 1024, 2048, 3584)
 INTERLEAVED = 1024  # up to this side every method runs several times, in turn
 TOKENS = 200
-RIVALS = ("slic", "felzenszwalb", "seeds", "seeds, 4 iterations")
+BASELINES = ("slic", "felzenszwalb", "seeds", "seeds, 4 iterations")
 OURS = ("pixtree", "pixtree, relaxed", "pixtree, whole tree", "lab", "exact cut", "tree", "cut", "relax")
 COLUMNS = [
     ["method", "Method", ""],
@@ -47,7 +47,7 @@ def photo(side: int) -> torch.Tensor:
     return torch.from_numpy(np.array(picture)).permute(2, 0, 1).contiguous()
 
 
-def rival(name: str, image: torch.Tensor) -> Callable[[], Any]:
+def baseline(name: str, image: torch.Tensor) -> Callable[[], Any]:
     """One run of another method at the setting of the quality benchmark (slic: as users call it); the search is not timed."""
     from skimage.segmentation import slic
 
@@ -65,10 +65,10 @@ def rival(name: str, image: torch.Tensor) -> Callable[[], Any]:
 def stage(name: str, image: torch.Tensor) -> Callable[[], Any]:
     """One call of ours: a whole one ("pixtree, …") or a stage, with what comes before it done."""
     import pixtree
-    from pixtree.kernels import compiled
+    from pixtree.kernels import kernels_for
     from pixtree.kernels.types import MergeRule
 
-    side = image.shape[1]
+    compiled, side = kernels_for("numba"), image.shape[1]
     inside = torch.ones(side, side, dtype=torch.bool)
     match name:
         case "pixtree" | "pixtree, relaxed":
@@ -121,7 +121,7 @@ def resident() -> tuple[int, int]:
 def peak_of(method: str, side: int) -> None:
     """Print the peak bytes per pixel of one call in this fresh process, above what was resident before it."""
     one_thread()
-    prepared = stage if method in OURS else rival
+    prepared = stage if method in OURS else baseline
     prepared(method, photo(32))()
     call = prepared(method, photo(side))
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
@@ -141,7 +141,7 @@ def in_process(*arguments: str, **environment: str) -> Any:
 def first_calls() -> None:
     """Print the seconds of the first and the second call, imports not counted."""
     import pixtree.images
-    import pixtree.kernels.compiled
+    import pixtree.kernels.twins
     import pixtree.tasks.segment
 
     image, seconds = photo(512), []
@@ -191,7 +191,7 @@ def measured() -> dict[str, Any]:
     rows = batches()
     for side in track(SIZES, description="sizes"):
         image = photo(side)
-        own, others = {name: stage(name, image) for name in OURS}, {name: rival(name, image) for name in RIVALS}
+        own, others = {name: stage(name, image) for name in OURS}, {name: baseline(name, image) for name in BASELINES}
         few = side > INTERLEAVED
         times = {**interleaved(own, 5), **interleaved(others, 1)} if few else interleaved({**own, **others}, 7)
         for name, seconds in times.items():
@@ -232,7 +232,7 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
 
     figure = Figure(figsize=(8, 4), layout="constrained")
     axis = figure.subplots()
-    for name in ("pixtree", "pixtree, relaxed", "pixtree, whole tree", *RIVALS):
+    for name in ("pixtree", "pixtree, relaxed", "pixtree, whole tree", *BASELINES):
         some = [row for row in rows if row["method"] == name]
         axis.plot(
             [r["side"] for r in some], [r["nanoseconds"] for r in some], marker="o", lw=2.2 if "pixtree" in name else 1, label=name
@@ -248,8 +248,8 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-o", "--output", type=Path, help="the record, as .json")
-    parser.add_argument("--plot", type=Path, help="ns per pixel against the size, as .png")
+    parser.add_argument("-o", "--output", type=Path, help="write the record to this .json file")
+    parser.add_argument("--plot", type=Path, help="plot nanoseconds per pixel against the size to this .png file")
     parser.add_argument("--peak", nargs=2, metavar=("METHOD", "SIDE"), help=argparse.SUPPRESS)
     parser.add_argument("--first-calls", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--threads", action="store_true", help=argparse.SUPPRESS)
@@ -269,12 +269,12 @@ def record(output: Path | None, picture: Path | None) -> None:
     found = measured()
     notes = [f"- {name}: {value:.2f}" for name, value in found["claims"].items()]
     notes += [
-        "- slic is scikit-image's with n_segments=200 and its defaults; seeds is OpenCV's at the setting of the quality table "
-        "(10 iterations), and with OpenCV's default of 4 iterations, which is less exact.",
-        "- pixtree is `segment(image, tokens=200)`: lab, and the exact cut, for which nodes far below it are proven needless and "
-        "not made. The labels are those of the whole tree, bit for bit; that tree, from which every other cut is taken, is "
-        "`hierarchy(image)`, with its stages lab, tree and cut. Stages are timed with what comes before them done; calls check "
-        "their input too.",
+        "- slic is scikit-image's SLIC with n_segments=200 and its defaults. seeds is OpenCV's SEEDS at the setting of the quality "
+        "table (10 iterations), and with OpenCV's default of 4 iterations, which is less exact.",
+        "- pixtree is `segment(image, tokens=200)`. Its stages are lab and the exact cut, which does not make nodes that it can "
+        "prove needless. The labels equal those of the whole tree bit for bit. The whole tree, from which every other cut is "
+        "taken, is `hierarchy(image)`, with the stages lab, tree and cut. A stage is timed after the stages before it; the times "
+        "of whole calls include the checks of their input.",
         "- fast-slic is left out where its package does not build, as on this machine.",
     ]
     command = "python benchmarks/speed.py -o benchmarks/results/speed.json --plot docs/pictures/speed.png"

@@ -1,4 +1,4 @@
-"""What the tokenizer costs, how good its shipped weights are, and which aggregation trains stably.
+"""Cost of the tokenizer, quality of its shipped weights, and stability of training with every aggregation.
 
 `python benchmarks/tokenizer.py cost` compares with a Vision Transformer of timm, interleaved in one process on the same threads;
 `quality DATA` measures partitions and reconstructions on the val images of BSDS500; `aggregation PHOTOS` trains every variant.
@@ -22,10 +22,11 @@ from torch import Tensor
 import pixtree
 from pixtree.evaluation.datasets import annotated_photos
 from pixtree.evaluation.records import PACKAGES, provenance, write_record
-from pixtree.evaluation.superpixels import scores
+from pixtree.evaluation.superpixels import superpixel_scores
 from pixtree.models.timm_import import timm
 from pixtree.tokenizer.aggregation import MODES
-from pixtree.tokenizer.tokenizer import Options, Tokenizer, region_encoder
+from pixtree.tokenizer.options import Options
+from pixtree.tokenizer.tokenizer import Tokenizer, region_encoder
 from pixtree.tokenizer.weights import shipped_weights
 from pixtree.training.data import RandomCrops, image_files
 from pixtree.training.loop import Plan, train
@@ -34,7 +35,8 @@ from pixtree.training.reconstruction import Losses, pretraining_loss, reconstruc
 MODEL, SIZE = "vit_small_patch16_224", 224
 QUALITY = ("boundary_recall", "undersegmentation_error", "achievable_accuracy", "explained_variation")
 CHOICE = (
-    "Rate and length of training were chosen among three runs by the figures of 24 of these photos, so those are not quite unseen."
+    "The learning rate and the length of the training were chosen among three runs by the figures of 24 of these photos, which are "
+    "therefore not entirely unseen."
 )
 PASSIVE = "OMP_WAIT_POLICY"  # set to passive, torch's threads sleep between its operators instead of spinning where ours could run
 
@@ -153,16 +155,18 @@ def memory_rows() -> list[dict]:
 
 
 def cost_record(rounds: int, batch: int, tokens: int) -> dict:
-    columns = [["what", "What", ""], ["ratio", "Share of the ViT", ".3f"], ["least", "least", ".3f"], ["most", "most", ".3f"]]
+    columns = [["what", "Part", ""], ["ratio", "Share of the ViT", ".3f"], ["least", "least", ".3f"], ["most", "most", ".3f"]]
     return {
-        "title": "The tokenizer's cost",
+        "title": "Cost of the tokenizer",
         **provenance(f"python benchmarks/tokenizer.py cost --rounds {rounds}", (*PACKAGES, "timm")),
         "columns": [*columns, ["per_pixel", "bytes per pixel", ".0f"]],
         "rows": speed_rows(rounds, batch, tokens) + memory_rows(),
         "notes": [
-            f"Shares of {MODEL} (timm, random weights), batch {batch}, {SIZE} px, {tokens} tokens, from images to embedded tokens, "
-            f"{torch.get_num_threads()} threads for both; interleaved; ratio of medians, range of single rounds.",
-            "Bytes that autograd keeps between forward and backward, each storage once: linear in batch and pixels.",
+            f"The shares are those of the time of {MODEL} (timm, random weights), with batches of {batch} images of {SIZE} px and "
+            f"{tokens} tokens, from images to embedded tokens, with {torch.get_num_threads()} threads for both. The two take "
+            "turns in one run; the share is the ratio of the medians, least and most are those of single rounds.",
+            "The bytes are those that autograd keeps between forward and backward, each storage counted once; they are linear in "
+            "the batch and the pixels.",
         ],
     }
 
@@ -176,14 +180,17 @@ def quality_of(photo) -> list[list[float]]:
     for encoder in encoders().values():
         with torch.no_grad():
             labels = encoder(image[None], pixtree.Exactly(200)).partition.labels[0].numpy()
-        score = scores(labels, pixels / 255, truths)
+        score = superpixel_scores(labels, pixels / 255, truths)
         found.append([*(score[key] for key in QUALITY), reconstruction_error(encoder, image, pixtree.Exactly(200))])
     return found
 
 
 def encoders() -> dict:
     """Lab alone, the untrained start and the shipped weights, all without compactness."""
-    made = {name: region_encoder(Options(compactness=0.0)) for name in ("Lab alone (w = 0)", "untrained start", "shipped weights")}
+    made = {
+        name: region_encoder(Options().changed(compactness=0.0))
+        for name in ("Lab alone (w = 0)", "untrained start", "shipped weights")
+    }
     with torch.no_grad():
         made["Lab alone (w = 0)"].decision.value.fill_(-50.0)
     shipped_weights().into(made["shipped weights"])
@@ -208,7 +215,8 @@ def quality_record(data: str) -> dict:
         "columns": columns,
         "rows": rows,
         "notes": [
-            f"{len(photos)} photos of {folder} val, exactly 200 regions, the same tree, no relaxation; none was trained on.",
+            f"The table uses {len(photos)} photos of {folder} val, with exactly 200 regions, the same tree and no relaxation. "
+            "None of the photos was used for training.",
             CHOICE,
         ],
     }
@@ -217,7 +225,7 @@ def quality_record(data: str) -> dict:
 def gap_after(mode: str, scale: float, crops: RandomCrops, steps: int) -> dict[str, float]:
     """Mean ‖x̄ − W f*‖², |f| and the largest gradient norm, after some steps of L_rec from features times `scale`."""
     torch.manual_seed(0)
-    encoder = region_encoder(Options(decision="features", similarity="gaussian", aggregation=mode))
+    encoder = region_encoder(Options().changed(decision="features", similarity="gaussian", aggregation=mode))
     with torch.no_grad():
         encoder.encoder.residual.weight.mul_(scale)
         encoder.colour.weight.div_(scale)
@@ -241,7 +249,7 @@ def aggregation_record(photos: str, steps: int = 30) -> dict:
             rows.append({"mode": mode, "scale": scale, **gap_after(mode, scale, crops, steps)})
             print(rows[-1], flush=True)
     return {
-        "title": "Kernel-weighted aggregation: what trains stably",
+        "title": "Stability of training with kernel-weighted aggregation",
         **provenance("python benchmarks/tokenizer.py aggregation PHOTOS"),
         "columns": [
             ["mode", "Aggregation", ""],
@@ -250,7 +258,10 @@ def aggregation_record(photos: str, steps: int = 30) -> dict:
             ["steepest", "largest ‖∂W‖", ".3g"],
         ],
         "rows": rows,
-        "notes": [f"After {steps} steps of L_rec on crops of 96 px, 80 regions, f alone decides, σ = 1 at the start."],
+        "notes": [
+            f"Every row shows the values after {steps} steps of L_rec on crops of 96 px with 80 regions. The partition depends "
+            "on f alone, and σ starts at 1."
+        ],
     }
 
 

@@ -1,17 +1,19 @@
 """Tests import their pictures by name; where the CPU lacks instructions that it announces, bfloat16 does without them."""
 
+import importlib.util
 import os
+import runpy
 import sys
 from pathlib import Path
 
 import pytest
 
-from pixtree.runtime.bfloat16 import precaution
-
 sys.path.insert(0, str(Path(__file__).parent))
 
-# Before torch is loaded, and inherited by every process that a test starts.
-VARIABLES, FAULT = precaution()
+# By its path, since the package loads torch; the cap must come before torch, and every process that a test starts inherits it.
+PACKAGE = importlib.util.find_spec("pixtree")
+PROBE = Path(PACKAGE.submodule_search_locations[0]) / "runtime" / "bfloat16.py"
+VARIABLES, FAULT = runpy.run_path(str(PROBE))["precaution"]()
 os.environ.update(VARIABLES)
 
 

@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from pixtree.cli import doctor
 from pixtree.cli.main import app
+from pixtree.evaluation.records import version_of
 from pixtree.runtime import bfloat16
 
 
@@ -82,4 +83,4 @@ def test_the_doctor_says_so_when_the_cpu_dies_of_bfloat16(monkeypatch):
 def test_extras_are_known_without_importing_them():
     assert doctor.extras()["models"] == ["timm", "torchvision"]
     assert "dev" not in doctor.extras()
-    assert doctor.installed("no-such-distribution") is None
+    assert version_of("no-such-distribution") is None

@@ -39,6 +39,11 @@ def test_a_process_that_ends_well_has_no_fault_and_sees_the_cap():
     assert fault_of(f"import os; assert os.environ['{LIMIT}'] == 'X'", {LIMIT: "X"}) is None
 
 
+def test_the_probe_is_loaded_without_torch_so_that_a_cap_comes_in_time():
+    path = TESTS.parent / "src" / "pixtree" / "runtime" / "bfloat16.py"
+    assert fault_of(f"import runpy, sys; runpy.run_path({str(path)!r}); assert 'torch' not in sys.modules") is None
+
+
 @pytest.mark.bfloat16
 def test_the_probe_agrees_with_this_process():
     assert bfloat16_fault() is None
@@ -65,8 +70,9 @@ def test_the_tests_survive_a_cpu_without_the_instructions(tmp_path, probe, outco
         f"import os, pytest\n@pytest.mark.bfloat16\ndef test_product():\n    assert os.environ['{LIMIT}'] == '{WITHOUT_AMX}'\n"
     )
     run = (
-        "import sys, pytest, pixtree.runtime.bfloat16 as module; sys.path.insert(0, sys.argv[1]); import test_bfloat16\n"
-        "module.precaution = lambda asked=module.precaution: asked(getattr(test_bfloat16, sys.argv[2]))\n"
+        "import runpy, sys, pytest; sys.path.insert(0, sys.argv[1]); import test_bfloat16 as injected\n"
+        "probe = getattr(injected, sys.argv[2])\n"
+        "runpy.run_path = lambda path: {'precaution': lambda: injected.precaution(probe)}\n"
         "sys.exit(pytest.main(['-q', '-rs', '-p', 'no:cacheprovider', '-o', 'markers=bfloat16', sys.argv[3]]))"
     )
     command = [sys.executable, "-c", run, str(Path(__file__).parent), probe, str(tmp_path)]

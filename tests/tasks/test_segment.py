@@ -113,7 +113,7 @@ def test_every_partitioner_works_by_name(name):
     image = photo(height=48, width=64)
     labels = pixtree.segment(image, tokens=12, partitioner=name)
     assert labels.shape == (48, 64)
-    assert 4 <= regions(labels) <= 80  # pieces of what a rival gives; ours and the quadtree are exact
+    assert 4 <= regions(labels) <= 80  # connected pieces of a baseline; the tree and the quadtree are exact
     assert torch.equal(labels, pixtree.segment(image[None], tokens=12, partitioner=name)[0])
 
 

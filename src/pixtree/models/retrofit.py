@@ -41,6 +41,11 @@ def retrofit(
     partitioner: None for the tree of the tokenizer; a name, "grid" giving square patches; or any Partitioner.
     tokenizer: changes to `Options`, by name; whole `Options`; or a Tokenizer, whose encoder is then continued.
     position_resolution: bins per side of the position table; None follows the patch grid of each image.
+
+    >>> import torch, pixtree
+    >>> model = pixtree.retrofit("vit_tiny_patch16_224", tokens=25, depth=1, num_classes=10).eval()
+    >>> model(torch.zeros(1, 3, 64, 80)).shape
+    torch.Size([1, 10])
     """
     if tokens is not None and budget is not None:
         raise ValueError(f"a model takes tokens= or budget=, got {tokens} and {budget}; give one")

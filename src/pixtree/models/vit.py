@@ -18,7 +18,13 @@ from pixtree.trees.partition import Partition, Partitioner
 
 
 class PixtreeViT(nn.Module):
-    """A Vision Transformer whose tokens are regions; made by `pixtree.retrofit`.
+    """A Vision Transformer whose tokens are regions; `pixtree.retrofit` makes one.
+
+    >>> import torch, pixtree
+    >>> model = pixtree.retrofit("vit_tiny_patch16_224", tokens=25, depth=1).eval()
+    >>> images = torch.zeros(1, 3, 64, 80, dtype=torch.uint8)
+    >>> model.partition(images).counts.tolist(), model.tokens(images, tokens=12).features.shape
+    ([25], torch.Size([1, 12, 192]))
 
     Images are (B, C, H, W) of any size: normalised floats, as the timm model takes them, or uint8 pixels as they are.
     partitioner: what cuts the images in place of the tokenizer's own tree, if anything.

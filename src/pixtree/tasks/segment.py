@@ -31,12 +31,20 @@ def hierarchy(
     channel_axis: int | None = -1,
     backend: str = "auto",
 ) -> Hierarchy:
-    """The tree of regions of one image; see `Hierarchy` for what can be asked of it.
+    """The tree of regions of one image; see `Hierarchy` for its cuts, contours and files.
 
     similarity: "likelihood" (default), "ward", or the paper's "gaussian", "cosine", "tanimoto".
     compactness: weight of pixel coordinates; 0.1 makes one pixel count as much as one Lab unit.
-    energy, floor: what nested cuts minimise, and the variance below which a region counts as flat, in squared Lab units.
-    mask: (H, W); pixels outside belong to no region.
+    energy: the quantity that nested cuts minimise, "likelihood" (default) or "squared_error".
+    floor: the variance below which a region counts as flat, in squared Lab units.
+    mask: (H, W); pixels outside it belong to no region.
+
+    >>> import numpy as np, pixtree
+    >>> image = np.zeros((40, 60, 3), np.uint8)
+    >>> image[10:30, 20:40] = (200, 30, 30)
+    >>> tree = pixtree.hierarchy(image)
+    >>> [int(tree.cut(tokens=count).counts[0]) for count in (1, 2, 50)]
+    [1, 2, 50]
     """
     picture = checked(image, channel_axis=channel_axis)
     if picture.ndim != 3:
@@ -66,10 +74,18 @@ def segment(
 ) -> NDArray[np.int32] | Tensor:
     """Labels (H, W) int32 of the regions of an image: `segment(photo, tokens=200)` has exactly 200, each 4-connected.
 
-    Ask for one of `tokens` (that many), `criterion` ("aic", "aicc", "bic", "cic": as many as it takes), `at_most` (the criterion's
-    cut, but no more), `level` (the paper's π_t), or any `budget`. `relax` polishes boundaries; the result is then no longer nested
-    in the count. Pixels outside `mask` get start_label − 1. Tensors (C, H, W) or (B, C, H, W) give tensors, all else arrays.
-    `partitioner` names another engine ("slic", "grid", ...), which takes `tokens` alone. All other options are `hierarchy`'s.
+    Give one of `tokens` (exactly that many regions), `criterion` ("aic", "aicc", "bic" or "cic", which chooses the number of
+    regions), `at_most` (the criterion's cut, with at most that many regions), `level` (the paper's π_t) and `budget` (any of these
+    as a value). `relax` polishes the boundaries; cuts with different counts are then no longer nested. Pixels outside `mask` get
+    start_label − 1. Tensors (C, H, W) or (B, C, H, W) give tensors, and all other images give arrays. `partitioner` names another
+    method ("slic", "grid", ...), which takes no other option than `tokens`. All other options are those of `hierarchy`.
+
+    >>> import numpy as np, pixtree
+    >>> image = np.zeros((40, 60, 3), np.uint8)
+    >>> image[10:30, 20:40] = (200, 30, 30)
+    >>> labels = pixtree.segment(image, tokens=2)
+    >>> labels.shape, int((labels == labels[20, 30]).sum())
+    ((40, 60), 400)
     """
     wanted = budget_of(tokens=tokens, criterion=criterion, at_most=at_most, level=level, budget=budget)
     pictures = checked(image, channel_axis=channel_axis)

@@ -62,6 +62,13 @@ def vectorize(
     transparency: leave transparent pixels of an RGBA image empty; by default they are composited over white.
     groups: count or counts of coarser regions that nest the shapes as <g> elements. ids: give every path an id.
     passes: "double" (no gaps in any renderer), "single" (no <use> elements) or "crisp" (no anti-aliasing).
+
+    >>> import numpy as np, pixtree
+    >>> image = np.zeros((40, 60, 3), np.uint8)
+    >>> image[10:30, 20:40] = (200, 30, 30)
+    >>> drawing = pixtree.vectorize(image, paths=2)
+    >>> drawing.paths, drawing.size, str(drawing)[:4]
+    (2, (60, 40), '<svg')
     """
     given = {"paths": paths, "bytes": bytes, "psnr": psnr, "colors": colors, "fill": fill, "style": style}
     chosen = with_preset(preset, given | {"artwork": artwork, "tolerance": tolerance})

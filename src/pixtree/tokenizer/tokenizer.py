@@ -31,6 +31,12 @@ class Tokenizer(nn.Module):
 
     budget: how many tokens, `Exactly(n)` (no padding), `AtMost(n)`, `Criterion("aicc")` or `Level(t)`.
     options: an `Options`, or its values as keywords.
+
+    >>> import torch, pixtree
+    >>> images = torch.zeros(2, 3, 48, 64)
+    >>> tokenizer = pixtree.Tokenizer(pixtree.Exactly(16), width=32, patch=8)
+    >>> tokenizer(images).features.shape, tokenizer.partition(images).counts.tolist()
+    (torch.Size([2, 16, 32]), [16, 16])
     """
 
     def __init__(
@@ -54,12 +60,25 @@ class Tokenizer(nn.Module):
 
     @classmethod
     def paper(cls, budget: Budget = PAPER_BUDGET, **changes: Any) -> "Tokenizer":
-        """The paper's own system: d = 8, Gaussian κ on f alone, AICC by the per-pixel rule, raw κ weights, learnable λ and β."""
+        """The paper's own system: d = 8, Gaussian κ on f alone, AICC by the per-pixel rule, raw κ weights, learnable λ and β.
+
+        >>> import torch, pixtree
+        >>> image = torch.zeros(1, 3, 32, 32)
+        >>> image[..., 16:] = 1
+        >>> pixtree.Tokenizer.paper(width=32)(image).features.shape
+        torch.Size([1, 2, 32])
+        """
         return cls(budget, PAPER, **changes)
 
     @classmethod
     def pretrained(cls, budget: Budget = Exactly(196), **changes: Any) -> "Tokenizer":
-        """A tokenizer whose encoder, W, w and κ come with the package; the rest is fresh. See docs/tokenizer.md."""
+        """A tokenizer whose encoder, W, w and κ come with the package; the rest is fresh. See docs/tokenizer.md.
+
+        >>> import torch, pixtree
+        >>> tokenizer = pixtree.Tokenizer.pretrained(pixtree.AtMost(20), width=32)
+        >>> tokenizer(torch.zeros(1, 3, 48, 64)).full
+        True
+        """
         from pixtree.tokenizer.weights import shipped_weights
 
         tokenizer = cls(budget, **changes)

@@ -25,7 +25,13 @@ class Tokens:
     backend: str = "auto"
 
     def sequence(self) -> Tensor:
-        """Prefix and features, (B, K + N, D)."""
+        """Prefix and features, (B, K + N, D).
+
+        >>> import torch, pixtree
+        >>> tokens = pixtree.Tokenizer(pixtree.Exactly(16), width=32, prefix=1)(torch.zeros(1, 3, 48, 64))
+        >>> tokens.sequence().shape
+        torch.Size([1, 17, 32])
+        """
         return torch.cat((self.prefix, self.features), dim=1)
 
     def sequence_mask(self) -> Tensor | None:
@@ -36,7 +42,13 @@ class Tokens:
         return torch.cat((seen, self.valid), dim=1)
 
     def to_pixels(self, values: Tensor) -> Tensor:
-        """Any per-token values (B, N, C) painted over their regions, (B, C, H, W); differentiable."""
+        """Any per-token values (B, N, C) painted over their regions, (B, C, H, W); differentiable.
+
+        >>> import torch, pixtree
+        >>> tokens = pixtree.Tokenizer(pixtree.Exactly(16), width=32)(torch.zeros(1, 3, 48, 64))
+        >>> tokens.to_pixels(torch.arange(16.0)[None, :, None]).shape
+        torch.Size([1, 1, 48, 64])
+        """
         labels = self.partition.labels
         if values.shape[:2] != self.valid.shape or values.ndim != 3:
             raise ValueError(

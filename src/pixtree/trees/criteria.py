@@ -41,7 +41,7 @@ SHAPES = (0.1, 10.0)  # beyond, the gamma function or the powers of residuals ov
 
 @dataclass(frozen=True)
 class Criterion:
-    """The cut that an information criterion chooses, with every regulariser that the paper leaves open as a named knob.
+    """The cut that an information criterion chooses, with every regulariser that the paper leaves open as a named parameter.
 
     name: "aic", "aicc", "bic" or "cic".
     penalty: γ, the scale of the complexity term; smaller means more regions.
@@ -53,6 +53,12 @@ class Criterion:
     rule: "optimal", the cut of least total IC; or "pixel", the paper's: each pixel takes its best ancestor, then regions that this
         tears apart are split into connected pieces.
     nodes: "binary" chooses among all nodes, "levels" among those that are a region of some level, as in the paper.
+
+    >>> import numpy as np, pixtree
+    >>> image = np.zeros((40, 60, 3), np.uint8)
+    >>> image[10:30, 20:40] = (200, 30, 30)
+    >>> int(pixtree.segment(image, criterion=pixtree.Criterion("bic")).max()) + 1
+    2
     """
 
     name: str = "aicc"

@@ -15,7 +15,12 @@ from pixtree.trees.structure import TreeStructure
 
 @dataclass(frozen=True)
 class Exactly:
-    """Exactly `count` regions (at most one per pixel), of least energy at every hull point; smaller counts coarsen it."""
+    """Exactly `count` regions (at most one per pixel), of least energy at every hull point; smaller counts coarsen it.
+
+    >>> import numpy as np, pixtree
+    >>> int(pixtree.segment(np.eye(20), budget=pixtree.Exactly(7)).max()) + 1
+    7
+    """
 
     count: int
 
@@ -25,7 +30,13 @@ class Exactly:
 
 @dataclass(frozen=True)
 class AtMost:
-    """The criterion's cut, merged further in the order of the nested cuts where it has more than `count` regions."""
+    """The criterion's cut, merged further in the order of the nested cuts where it has more than `count` regions.
+
+    >>> import numpy as np, pixtree
+    >>> budget = pixtree.AtMost(7, pixtree.Criterion("aic", penalty=0.01))
+    >>> int(pixtree.segment(np.eye(20), budget=budget).max()) + 1
+    7
+    """
 
     count: int
     criterion: Criterion = field(default_factory=Criterion)
@@ -38,7 +49,12 @@ class AtMost:
 
 @dataclass(frozen=True)
 class Level:
-    """The paper's partition π_t: level 0 is the pixels, levels above the last are the whole image."""
+    """The paper's partition π_t: level 0 is the pixels, levels above the last are the whole image.
+
+    >>> import numpy as np, pixtree
+    >>> int(pixtree.segment(np.eye(20), budget=pixtree.Level(0)).max()) + 1
+    400
+    """
 
     level: int
 

@@ -33,6 +33,11 @@ class Hierarchy(TreeStructure):
 
     Every node is 4-connected, but for the last `pieces − 1`, which join the pieces of a mask that do not touch. The maximal nodes
     of level ≤ t are the paper's partition π_t. Fields and attributes of nodes are those of `TreeStructure`.
+
+    >>> import numpy as np, pixtree
+    >>> tree = pixtree.hierarchy(np.eye(20))
+    >>> tree.shape, tree.leaves, len(tree.parent)
+    ((20, 20), 400, 799)
     """
 
     def cut(
@@ -44,15 +49,33 @@ class Hierarchy(TreeStructure):
         budget: Budget | None = None,
         relax: bool = False,
     ) -> Partition:
-        """The partition that one of `tokens`, `criterion`, `at_most` or `budget` asks for; see `pixtree.trees.cuts`."""
+        """The partition that one of `tokens`, `criterion`, `at_most` or `budget` asks for; see `pixtree.trees.cuts`.
+
+        >>> import numpy as np, pixtree
+        >>> pixtree.hierarchy(np.eye(20)).cut(tokens=7).counts.tolist()
+        [7]
+        """
         return cut(self, budget_of(tokens=tokens, criterion=criterion, at_most=at_most, budget=budget), relax=relax)
 
     def at_level(self, level: int) -> Partition:
-        """The paper's partition π_t."""
+        """The paper's partition π_t; level 0 has one region per pixel.
+
+        >>> import numpy as np, pixtree
+        >>> tree = pixtree.hierarchy(np.eye(20))
+        >>> tree.at_level(0).counts.tolist(), tree.at_level(tree.levels).counts.tolist()
+        ([400], [1])
+        """
         return cut(self, Level(level))
 
     def contours(self) -> Contours:
-        """Where boundaries are, and from how many regions on."""
+        """For every pixel edge the count of regions from which on it is a boundary.
+
+        >>> import numpy as np, pixtree
+        >>> tree = pixtree.hierarchy(np.eye(20))
+        >>> labels = tree.cut(tokens=7).labels[0]
+        >>> bool(((tree.contours().right <= 7) == (labels[:, 1:] != labels[:, :-1])).all())
+        True
+        """
         height, width = self.shape
         never = torch.iinfo(torch.int32).max
         count = (self.rank[self._edge_joins - self.leaves] + 2).to(torch.int32)
@@ -88,7 +111,16 @@ class Hierarchy(TreeStructure):
         return rows.numpy()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the tree as npz (format version 1, no pickle); the file appears whole or not at all."""
+        """Write the tree as npz (format version 1, no pickle); the file appears whole or not at all.
+
+        >>> import tempfile, numpy as np, pixtree
+        >>> from pathlib import Path
+        >>> tree = pixtree.hierarchy(np.eye(20))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tree.save(Path(folder) / "tree.npz")
+        ...     pixtree.Hierarchy.load(Path(folder) / "tree.npz").cut(tokens=7) == tree.cut(tokens=7)
+        True
+        """
         write_tree(self, path)
 
     @classmethod

@@ -19,13 +19,23 @@ class Partition:
 
     labels: (B, H, W) int32, from 0 per image in the raster order of each region's first pixel; every region is 4-connected; −1 only
     outside a mask.
+
+    >>> import pixtree
+    >>> part = pixtree.Partition.from_labels([[5, 5, 3], [5, 3, 3]])
+    >>> part.numpy().tolist(), part.counts.tolist()
+    ([[0, 0, 1], [0, 1, 1]], [2])
     """
 
     labels: Tensor
 
     @classmethod
     def from_labels(cls, labels: Tensor | NDArray[np.integer], backend: str = "auto") -> "Partition":
-        """The partition into 4-connected pieces of any integer label maps (H, W) or (B, H, W); negative labels are outside."""
+        """The partition into 4-connected pieces of any integer label maps (H, W) or (B, H, W); negative labels are outside.
+
+        >>> import pixtree
+        >>> pixtree.Partition.from_labels([[7, 7, -1, 7]]).numpy().tolist()
+        [[0, 0, -1, 1]]
+        """
         maps = labels if isinstance(labels, Tensor) else torch.as_tensor(np.asarray(labels))
         if maps.ndim not in (2, 3) or maps.is_floating_point() or 0 in maps.shape:
             raise ValueError(
@@ -51,12 +61,22 @@ class Partition:
     __hash__ = None  # type: ignore[assignment]
 
     def areas(self, image: int = 0) -> Tensor:
-        """Pixels per region of one image, (N,) int64."""
+        """Pixels per region of one image, (N,) int64.
+
+        >>> import pixtree
+        >>> pixtree.Partition.from_labels([[0, 0, 1], [0, 1, 1]]).areas().tolist()
+        [3, 3]
+        """
         labels = self.labels[image].flatten()
         return torch.bincount(labels[labels >= 0])
 
     def boxes(self, image: int = 0) -> Tensor:
-        """Bounding boxes (N, 4) int32 of one image: top, left, bottom, right, the last two exclusive."""
+        """Bounding boxes (N, 4) int32 of one image: top, left, bottom, right, the last two exclusive.
+
+        >>> import pixtree
+        >>> pixtree.Partition.from_labels([[0, 0, 1], [0, 1, 1]]).boxes().tolist()
+        [[0, 0, 2, 2], [0, 1, 2, 3]]
+        """
         labels = self.labels[image]
         rows, columns = torch.nonzero(labels >= 0, as_tuple=True)
         index = labels[rows, columns].to(torch.int64)
@@ -67,7 +87,13 @@ class Partition:
         return torch.cat((box[:, :2], -box[:, 2:]), dim=1)
 
     def adjacency(self, image: int = 0) -> tuple[Tensor, Tensor]:
-        """Which regions touch: pairs (E, 2) int64 with first < second, sorted, and the pixel edges each pair shares, (E,) int64."""
+        """Which regions touch: pairs (E, 2) int64 with first < second, sorted, and the pixel edges each pair shares, (E,) int64.
+
+        >>> import pixtree
+        >>> pairs, edges = pixtree.Partition.from_labels([[0, 0, 1], [0, 1, 1]]).adjacency()
+        >>> pairs.tolist(), edges.tolist()
+        ([[0, 1]], [3])
+        """
         labels = self.labels[image].to(torch.int64)
         sides = ((labels[:, :-1], labels[:, 1:]), (labels[:-1], labels[1:]))
         a = torch.cat([side[0].flatten() for side in sides])
@@ -89,7 +115,15 @@ class Partition:
 
 
 class Partitioner(Protocol):
-    """Any way from images (B, C, H, W), uint8 or float 0..1, to their partition: deterministic, each image for itself."""
+    """Any function from images (B, C, H, W), uint8 or float 0..1, to their partition: deterministic, each image on its own.
+
+    >>> import torch, pixtree
+    >>> def bright_and_dark(images: torch.Tensor) -> pixtree.Partition:
+    ...     return pixtree.Partition.from_labels((images.mean(1) > 0.5).int())
+    >>> engine: pixtree.Partitioner = bright_and_dark
+    >>> engine(torch.eye(4)[None, None]).counts.tolist()
+    [6]
+    """
 
     def __call__(self, images: Tensor) -> Partition:
         """Partition every image of the batch."""

@@ -69,7 +69,16 @@ class Drawing:
         return len(self.text.encode())
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write .svg, or .svgz (gzip, the same bytes for the same drawing); the file appears whole or not at all."""
+        """Write .svg, or .svgz (gzip, the same bytes for the same drawing); the file appears whole or not at all.
+
+        >>> import tempfile, numpy as np, pixtree
+        >>> from pathlib import Path
+        >>> drawing = pixtree.vectorize(np.zeros((8, 9), np.uint8), paths=1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     drawing.save(Path(folder) / "black.svg")
+        ...     (Path(folder) / "black.svg").stat().st_size == drawing.bytes
+        True
+        """
         save_text(self.text, path)
 
     def coverage(self, zoom: int = 1) -> Coverage:
@@ -79,7 +88,12 @@ class Drawing:
         return cover(points * (zoom / self.cells), offsets, loops, self.order, self._shape(zoom))
 
     def pixels(self, zoom: int = 1) -> NDArray[np.float32]:
-        """The picture that a renderer shows over white at `zoom` times the native size, (H, W, 3) in 0…255; flat fills."""
+        """The picture that a renderer shows over white at `zoom` times the native size, (H, W, 3) in 0…255; flat fills.
+
+        >>> import numpy as np, pixtree
+        >>> pixtree.vectorize(np.zeros((8, 9), np.uint8), paths=1).pixels(zoom=2).shape
+        (16, 18, 3)
+        """
         return composite(self.coverage(zoom), np.clip(np.rint(self.colours), 0, 255), self.order, self._shape(zoom))
 
     def _shape(self, zoom: int) -> tuple[int, int]:

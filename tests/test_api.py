@@ -1,0 +1,94 @@
+"""The public names: their parameters are written here, and every one of them has an example that runs."""
+
+import doctest
+import inspect
+
+import pytest
+
+import pixtree
+from pixtree.models import PixtreeViT
+from pixtree.tokenizer.tokens import Tokens
+from pixtree.vector.drawing import Drawing
+
+# Names and parameters that users rely on; a change here needs a line in CHANGELOG.md.
+TREE = ["similarity", "compactness", "energy", "floor"]
+SURFACE = {
+    "AtMost": ["count", "criterion"],
+    "Cosine": [],
+    "Criterion": ["name", "penalty", "floor", "shape", "single_volume", "constants", "rule", "nodes"],
+    "Exactly": ["count"],
+    "Gaussian": [],
+    "Level": ["level"],
+    "Likelihood": ["length_exponent", "ward_rounds"],
+    "Partition": ["labels"],
+    "Tanimoto": [],
+    "Tokenizer": ["budget", "options", "backend", "changes"],
+    "Tokenizer.forward": ["self", "images", "partition", "budget"],
+    "Tokenizer.paper": ["budget", "changes"],
+    "Tokenizer.pretrained": ["budget", "changes"],
+    "Ward": ["length_exponent"],
+    "hierarchy": ["image", *TREE, "mask", "channel_axis", "backend"],
+    "retrofit": [
+        *("model", "tokens", "budget", "partitioner", "tokenizer"),
+        *("position_resolution", "backend", "pretrained", "model_args"),
+    ],
+    "segment": [
+        *("image", "tokens", "criterion", "at_most", "level", "budget"),
+        *("partitioner", "relax", "mask", "start_label", "channel_axis", *TREE, "backend"),
+    ],
+    "vectorize": [
+        *("image", "paths", "bytes", "psnr", "colors", "fill", "style", "preset", "artwork"),
+        *("tolerance", "fast", "transparency", "groups", "ids", "passes", "channel_axis"),
+    ],
+    "Hierarchy.cut": ["self", "tokens", "criterion", "at_most", "budget", "relax"],
+    "Hierarchy.at_level": ["self", "level"],
+    "Hierarchy.contours": ["self"],
+    "Hierarchy.to_higra": ["self"],
+    "Hierarchy.to_linkage": ["self"],
+    "Hierarchy.save": ["self", "path"],
+    "Hierarchy.load": ["path", "backend"],
+    "Partition.from_labels": ["labels", "backend"],
+    "Partition.areas": ["self", "image"],
+    "Partition.boxes": ["self", "image"],
+    "Partition.adjacency": ["self", "image"],
+    "Partition.numpy": ["self"],
+    "Partition.to_skimage": ["self"],
+    "Partitioner.__call__": ["self", "images"],
+}
+RESULTS = (Drawing, PixtreeViT, Tokens)  # made by public functions
+EXAMPLES = [
+    *("Hierarchy.cut", "Hierarchy.at_level", "Hierarchy.contours", "Hierarchy.save", "Partition.from_labels", "Partition.areas"),
+    *("Partition.boxes", "Partition.adjacency", "Tokenizer.paper", "Tokenizer.pretrained"),
+]
+
+
+def named(path: str) -> object:
+    found: object = pixtree
+    for name in path.split("."):
+        found = getattr(found, name)
+    return found
+
+
+def test_the_public_names_are_these():
+    assert sorted({name.partition(".")[0] for name in SURFACE}) == sorted(pixtree.__all__)
+    assert set(dir(pixtree)) == {*pixtree.__all__, "__version__"}
+
+
+@pytest.mark.parametrize("name", SURFACE)
+def test_public_functions_have_the_parameters_that_users_rely_on(name):
+    assert list(inspect.signature(named(name)).parameters) == SURFACE[name]
+
+
+@pytest.mark.parametrize("name", [*pixtree.__all__, *EXAMPLES])
+def test_every_public_name_has_an_example(name):
+    assert ">>>" in (inspect.getdoc(named(name)) or "")
+
+
+@pytest.mark.parametrize("thing", [*(named(name) for name in pixtree.__all__), *RESULTS], ids=lambda thing: thing.__name__)
+def test_the_examples_run(thing):
+    examples = [test for test in doctest.DocTestFinder().find(thing, thing.__name__) if test.examples]
+    assert examples
+    said: list[str] = []
+    for example in examples:
+        outcome = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(example, out=said.append)
+        assert outcome.failed == 0, "".join(said)

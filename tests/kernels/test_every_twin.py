@@ -12,6 +12,7 @@ from pictures import constant, noise, photo
 
 from pixtree.kernels import Kernels, kernels_for
 from pixtree.kernels import reference as definitions
+from pixtree.kernels.reference.aggregation import MODES, SIMILARITIES
 from pixtree.kernels.reference.positions import KERNELS
 from pixtree.kernels.twins import CompiledKernels
 from pixtree.kernels.types import MOST_LEVELS, Cost, EncoderLayers, Energy, MergeRule
@@ -50,12 +51,24 @@ def levels_for(image: torch.Tensor) -> torch.Tensor:
     return torch.empty((4, 2 * pixels + MOST_LEVELS), dtype=torch.int32)
 
 
-def straight_case() -> tuple[object, ...]:
+def aggregation_cases() -> list[tuple[object, ...]]:
     images = [photo(height=9, width=11), photo("coffee", 9, 11)]
     levels = torch.stack([DEFINED.exact_cut(DEFINED.lab(one), SHAPE, MergeRule(), 1, levels_for(one)).levels for one in images])
     labels = torch.stack([DEFINED.exact_cut(DEFINED.lab(one), SHAPE, MergeRule(), 7).labels for one in images])
-    scalars = (torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in (0.7, 0.4))
-    return random(2, 8, 99).requires_grad_(), random(2, 5, 99), *scalars, labels, 7, levels
+    torn = DEFINED.connected_pieces(labels.view(2, *SHAPE)[0] + torch.arange(99).view(SHAPE) % 5 // 2).flatten()
+    scalars = [torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in (0.7, 0.4)]
+    features, fixed = random(2, 8, 99).requires_grad_(), random(2, 5, 99)
+    cases = [(features, fixed, labels, 7, levels, *scalars, mode, kernel) for mode in MODES for kernel in SIMILARITIES]
+    count = int(torn.max()) + 1
+    return [*cases, (features[:1], fixed[:1], torn[None], count, levels[:1], *scalars, "straight", "gaussian", False)]
+
+
+def filled_levels(kernels: Kernels, image: torch.Tensor, rule: MergeRule) -> torch.Tensor:
+    shape = (int(image.shape[1]), int(image.shape[2]))
+    levels = levels_for(image)
+    levels.zero_()
+    kernels.tree_levels(DEFINED.build(DEFINED.lab(image), torch.ones(shape, dtype=torch.bool), rule, True), levels)
+    return levels
 
 
 def sampling_case(channels: int, dtype: torch.dtype = torch.float64) -> tuple[object, ...]:
@@ -68,6 +81,7 @@ def sampling_case(channels: int, dtype: torch.dtype = torch.float64) -> tuple[ob
 
 # Arguments of every function; a function without an entry fails below.
 CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
+    "aggregate": aggregation_cases,
     "all_within": lambda: [(PLANES, 1e3), (PLANES, 1.0), (PLANES * torch.nan, 1e3)],
     "best_ancestors": lambda: [(random(197), TREE.parent), (torch.zeros(197, dtype=torch.float64), TREE.parent)],
     "boxes": lambda: [(*torch.nonzero(ALL, as_tuple=True), *children())],
@@ -110,9 +124,8 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
     "relax": lambda: [(LABELS[0], PLANES.view(3, *SHAPE), 2, 20.0)],
     "sample": lambda: [sampling_case(3), sampling_case(5)],
     "sizes": lambda: [children()],
-    "straight_means": lambda: [straight_case()],
     "sum_upwards": lambda: [(torch.arange(197, dtype=torch.int32), *children())],
-    "trace": lambda: [(TREE, DEFINED.open_largest(TREE.gain, *children(), count)) for count in (0, 30)],
+    "tree_levels": lambda: [(TREE, torch.zeros_like(levels_for(IMAGE)))],
     "volumes": lambda: [(TREE.parent, *children(), ALL)],
 }
 # Functions that need no twin, with what reaches them.
@@ -123,7 +136,8 @@ UNTWINNED: dict[str, Callable[[], list[tuple[object, ...]]]] = {
     "region_minima": lambda: [(random(2, 3, 99), LABELS.flatten(1), 6)],
     "select_largest": lambda: [(random(9), 4), (torch.ones(9), 4)],
 }
-LEARNED = {"embed_cells", "encode", "paint", "region_means", "region_sums", "sample", "straight_means"}
+LEARNED = {"aggregate", "embed_cells", "paint", "region_means", "region_sums", "sample"}
+DIFFERENTIABLE = {*LEARNED, "encode"}
 
 
 def names(kernels: type[Kernels]) -> set[str]:
@@ -161,13 +175,25 @@ def test_a_twin_gives_what_its_definition_gives(name):
             assert a.dtype == b.dtype
             if name not in LEARNED:
                 assert torch.equal(a.nan_to_num(7.0), b.nan_to_num(7.0))
+            if name not in DIFFERENTIABLE:
                 continue
             assert torch.allclose(a, b, atol=1e-5)
             leaves = [one for one in tensors(arguments) if one.requires_grad]
             weights = torch.randn(a.shape, generator=torch.Generator().manual_seed(1)).to(a)
-            gradients = (torch.autograd.grad((one * weights).sum(), leaves) for one in (a, b))
+            gradients = (torch.autograd.grad((one * weights).sum(), leaves, materialize_grads=True) for one in (a, b))
             for first, second in zip(*gradients, strict=True):
                 assert torch.allclose(first, second, atol=1e-4 * max(1.0, float(first.abs().max())))
+
+
+@pytest.mark.parametrize("rule", [MergeRule(), MergeRule(Cost.COSINE), MergeRule(energy=Energy.SQUARED_ERROR)])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 2), (9, 11), (30, 26)])
+def test_the_levels_of_a_tree_are_those_in_which_it_grew(rule, shape):
+    image = photo(height=shape[0], width=shape[1])
+    a, b = (filled_levels(kernels, image, rule) for kernels in (DEFINED, COMPILED))
+    assert torch.equal(a, b)
+    if rule.prunable:
+        kept = DEFINED.exact_cut(DEFINED.lab(image), shape, rule, 1, levels_for(image)).levels
+        assert torch.equal(a, kept)
 
 
 def test_the_cases_reach_every_line_of_the_definitions():
@@ -191,6 +217,10 @@ def test_the_cases_reach_every_line_of_the_definitions():
         DEFINED.distance_planes(PLANES, torch.zeros(1, 99), SHAPE, 1.0, 1.0, fixed)
         with pytest.raises(ValueError, match="kernel of positions"):
             DEFINED.joint_histogram(LABELS, 5, 4, "box")
+        with pytest.raises(ValueError, match="an aggregation is one of"):
+            DEFINED.aggregate(*aggregation_cases()[0][:7], "sum")
+        with pytest.raises(ValueError, match="of 3 channels"):
+            DEFINED.encode(torch.zeros(1, 4, 8, 8), layers())
     finally:
         sys.settrace(before)
     missed = sorted({(Path(file).name, line) for file, line in body_lines(modules) if (file, line) not in reached})

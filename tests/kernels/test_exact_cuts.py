@@ -10,7 +10,7 @@ from pictures import constant, noise, photo
 import pixtree
 from pixtree.kernels import kernels_for
 from pixtree.kernels.compiled import pruning
-from pixtree.kernels.reference.straight_through import rounds_of
+from pixtree.kernels.reference.aggregation import rounds_of
 from pixtree.kernels.types import MOST_LEVELS, Cost, Energy, MergeRule
 
 compiled, reference = kernels_for("numba"), kernels_for("torch")

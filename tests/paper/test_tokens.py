@@ -6,15 +6,15 @@ import pytest
 import torch
 from pictures import photo
 
+from pixtree.kernels import kernels_for
+from pixtree.kernels.reference.aggregation import Kernel, Rows, log_kernel, rounds_of
 from pixtree.kernels.reference.positions import joint_histogram
 from pixtree.kernels.reference.sampling import extract
-from pixtree.tokenizer.aggregation import Similarity, aggregate
-from pixtree.tokenizer.ancestry import ancestry_of
+from pixtree.kernels.types import MOST_LEVELS
 from pixtree.tokenizer.encoder import Encoder
 from pixtree.tokenizer.injection import inject_means, reconstruction_loss
 from pixtree.tokenizer.sampling import frames
 from pixtree.trees.build import hierarchy_of_image
-from pixtree.trees.cuts import Level, cut_tree
 from pixtree.trees.options import TreeOptions
 
 
@@ -31,21 +31,22 @@ def test_sec_sp_cnn_the_encoder_is_a_residual_and_a_downsampling_branch():
 def test_eq_weighted_aggr_weights_each_member_by_the_kernel_of_its_own_pick():
     """`eq:weighted_aggr`: f_{t+1} = Σ_u |S_t|/|S_{t+1}| κ(u, u_max) f_t(u), here spelled out over two levels."""
     tree = hierarchy_of_image(photo(height=10, width=12), TreeOptions("gaussian"), picks=True)
+    levels = torch.empty((1, 4, 2 * tree.leaves + MOST_LEVELS), dtype=torch.int32)
+    kernels_for().tree_levels(tree.tree, levels[0])
     features = torch.randn(1, 4, tree.leaves, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
-    cut = cut_tree(tree, Level(2))
-    ancestry = ancestry_of(tree, cut)
-    value = {leaf: features[0, :, leaf] for leaf in range(tree.leaves)}
-    for level in (0, 1):
-        sums = {}
-        for u in torch.nonzero((ancestry.group[0] >= 0) & (ancestry.level[0] == level)).flatten().tolist():
-            parent, pick = int(ancestry.group[0, u]), int(ancestry.partner[0, u])
+    value, size = list(features[0].T), [1] * tree.leaves
+    for members in rounds_of(levels[0], tree.leaves)[:2]:
+        sizes = [0] * members.groups
+        for u, group in enumerate(members.component.tolist()):
+            sizes[group] += size[u]
+        sums = [torch.zeros(4, dtype=torch.float64)] * members.groups
+        for u, (group, pick) in enumerate(zip(members.component.tolist(), members.pick.tolist(), strict=True)):
             kernel = torch.exp(-(value[u] - value[pick]).square().sum() / 2)
-            share = int(tree.size[u]) / int(tree.size[parent])
-            sums[parent] = sums.get(parent, 0) + share * kernel * value[u]
-        value.update(sums)
-    expected = torch.stack([value[int(node)] for node in ancestry.region[0]])
-    found = aggregate(features, features[:, :0], ancestry, Similarity().double(), 1.0, "raw")
-    assert torch.allclose(found[0], expected, atol=1e-12)
+            sums[group] = sums[group] + size[u] / sizes[group] * kernel * value[u]
+        value, size = sums, sizes
+    labels, one, half = tree.at_level(2).labels.flatten(1), torch.tensor(1.0), torch.tensor(0.5)
+    found = kernels_for().aggregate(features, features[:, :0], labels, len(value), levels, one, half, "raw")
+    assert torch.allclose(found[0], torch.stack(value), atol=1e-12)
 
 
 def test_eq_mean_injection_replaces_the_mean_of_each_region():
@@ -113,12 +114,11 @@ def test_alg_features_positions_are_a_joint_histogram_in_the_unit_interval():
 
 def test_kernels_have_the_values_that_the_paper_names():
     """`tab:hyperparam_ablations`: Gaussian, cosine and Tanimoto kernels."""
-    from pixtree.tokenizer.aggregation import Rows
-
     a, b = torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, -0.5]])
-    none, one = torch.zeros(1, 0), torch.ones(1)
-    rows = Rows(a, none, one), Rows(b, none, one)
-    values = {kernel: float(Similarity(kernel)(*rows, 1.0).exp().detach()) for kernel in ("gaussian", "cosine", "tanimoto")}
+    rows = [Rows(one, torch.zeros(1, 0), torch.ones(1), torch.zeros(1, dtype=torch.int64)) for one in (a, b)]
+    scalars = torch.tensor(1.0), torch.tensor(0.5)
+    names = ("gaussian", "cosine", "tanimoto")
+    values = {name: float(log_kernel(*rows, Kernel(*scalars, name)).exp()) for name in names}
     product, squares_a, squares_b = 2.0, 5.0, 9.25
     assert values["gaussian"] == pytest.approx(math.exp(-(4 + 6.25) / 2))
     assert values["cosine"] == pytest.approx(0.5 + 0.5 * product / math.sqrt(squares_a * squares_b))

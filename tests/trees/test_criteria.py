@@ -1,6 +1,7 @@
 """Criteria follow their formulas."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from pictures import constant, noise, photo
 from pixtree.trees.build import hierarchy_of_image
 from pixtree.trees.criteria import Criterion, degrees_of_freedom, level_nodes, likelihood_constant, misfit, scores
 from pixtree.trees.cuts import Level, opened_nodes
+from pixtree.trees.options import TreeOptions
 
 
 @pytest.fixture(scope="module")
@@ -102,3 +104,44 @@ def test_one_colour_is_one_region():
 def test_knobs_are_checked(options, message):
     with pytest.raises(ValueError, match=message):
         Criterion(**options)
+
+
+def test_coordinates_shape_the_tree_but_are_no_evidence():
+    """A constant picture is one region under every criterion, however compact its regions are to be."""
+    for name in ("aic", "aicc", "bic", "cic"):
+        tree = hierarchy_of_image(constant(48, 48), TreeOptions(compactness=0.1))
+        assert tree.content == [0, 1, 2]
+        assert int(tree.cut(criterion=name).counts) == 1
+
+
+def test_the_misfit_of_a_compact_tree_is_that_of_its_colours_alone():
+    tree = hierarchy_of_image(photo(height=24, width=24), TreeOptions(compactness=0.1))
+    for criterion in (Criterion(), Criterion(constants=True), Criterion(shape=1.0)):
+        fit = misfit(tree, criterion)
+        colours = replace(tree, features=tree.features[:3], coordinates=(0, 0))
+        known = ~fit.isnan()
+        assert torch.allclose(fit[known], misfit(colours, criterion)[known])
+
+
+def test_the_tokens_of_a_compact_tokenizer_follow_the_content():
+    from pixtree.tokenizer.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer(Criterion(), width=8, positions=0)
+    assert tokenizer.options.tree.compactness > 0
+    assert tokenizer.partition(constant(64, 64)[None]).counts.tolist() == [1]
+
+
+def test_saved_trees_remember_which_planes_are_coordinates(tmp_path):
+    tree = hierarchy_of_image(constant(12, 12), TreeOptions(compactness=0.1))
+    tree.save(tmp_path / "tree.npz")
+    assert type(tree).load(tmp_path / "tree.npz").coordinates == (3, 5)
+
+
+def test_constants_are_neutral_for_the_optimal_cut_and_not_for_the_pixel_rule():
+    tree = hierarchy_of_image(photo(height=40, width=40), TreeOptions("gaussian"))
+    cuts = {
+        rule: [tree.cut(budget=Criterion(rule=rule, penalty=0.05, constants=constants)) for constants in (False, True)]
+        for rule in ("optimal", "pixel")
+    }
+    assert cuts["optimal"][0] == cuts["optimal"][1]
+    assert cuts["pixel"][0] != cuts["pixel"][1]

@@ -193,9 +193,28 @@ def test_at_most_reaches_sizes_that_do_not_depend_on_the_image_size():
         assert int(tree.cut(budget=AtMost(25, Criterion(penalty=0.01))).counts) == 25
 
 
-def test_at_most_does_not_pretend_to_merge_what_is_no_cut():
-    with pytest.raises(ValueError, match='rule="pixel", which gives none'):
-        AtMost(5, Criterion(rule="pixel"))
+@pytest.mark.parametrize("count", [1, 5, 40])
+def test_at_most_merges_torn_regions_across_their_weakest_boundaries(count):
+    """The paper's extra step of merging after the selection."""
+    tree = hierarchy_of_image(photo(height=40, width=40), TreeOptions("gaussian"))
+    torn = Criterion(rule="pixel", nodes="levels", penalty=0.05)
+    fine, coarse = tree.cut(budget=torn), tree.cut(budget=AtMost(count, torn))
+    assert int(fine.counts) > 40
+    assert int(coarse.counts) == count
+    assert coarse == Partition.from_labels(coarse.labels)  # every region is connected, in canonical order
+    pairs = torch.stack((fine.labels.flatten(), coarse.labels.flatten())).unique(dim=1)
+    assert pairs.shape[1] == int(fine.counts)  # each fine region lies in one coarse region
+    assert tree.cut(budget=AtMost(10**6, torn)) == fine
+
+
+def test_torn_regions_in_pieces_of_a_mask_cannot_be_merged_into_fewer_than_the_pieces():
+    mask = torch.ones(8, 9, dtype=torch.bool)
+    mask[:, 4] = False
+    tree = hierarchy_of_image(noise(8, 9), mask=mask)
+    torn = Criterion(rule="pixel", penalty=0.01)
+    assert int(tree.cut(budget=AtMost(2, torn)).counts) == 2
+    with pytest.raises(ValueError, match="the mask has 2 pieces"):
+        tree.cut(budget=AtMost(1, torn))
 
 
 def test_the_pixel_rule_tears_nodes_apart_and_costs_more_than_the_optimum():

@@ -4,6 +4,8 @@ Decisions use +, −, ×, ÷ and √ (which IEEE 754 rounds correctly everywhere
 its constants and the torch versions; `compiled.arithmetic` has the numba twins.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -77,12 +79,10 @@ def cube_root(t: Tensor) -> Tensor:
     return t * inverse * inverse
 
 
-def sigmoid(x: Tensor) -> Tensor:
-    """1 / (1 + exp(−x)): of float32 by a polynomial, the same bits on every device; of other types by torch."""
-    if x.dtype != torch.float32:
-        return torch.sigmoid(x)
+def _sigmoid(x: Tensor) -> Tensor:
+    """1 / (1 + exp(−x)) of float32, by a polynomial."""
     t = (-x).clamp(-STEEPEST, STEEPEST)
-    exponent = (t.detach() * LOG2_E + 127.5).to(torch.int32)
+    exponent = (t * LOG2_E + 127.5).to(torch.int32)
     whole = (exponent - 127).to(torch.float32)
     r = t - whole * LOG_2_HIGH - whole * LOG_2_LOW
     polynomial = torch.full_like(r, EXP_POLYNOMIAL[0])
@@ -90,3 +90,28 @@ def sigmoid(x: Tensor) -> Tensor:
         polynomial = polynomial * r + coefficient
     power = (exponent << 23).view(torch.float32)
     return 1.0 / (1.0 + (polynomial * r * r + r + 1.0) * power)
+
+
+class _Sigmoid(torch.autograd.Function):
+    """The polynomial with the gradient of what it approximates, which keeps one tensor instead of twelve."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        """The value."""
+        value = _sigmoid(x)
+        ctx.save_for_backward(value)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        """σ′ = σ (1 − σ)."""
+        value: Tensor = ctx.saved_tensors[0]
+        return gradient * value * (1.0 - value)
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    """1 / (1 + exp(−x)): of float32 by a polynomial, the same bits on every device; of other types by torch."""
+    if x.dtype != torch.float32:
+        return torch.sigmoid(x)
+    value: Tensor = _Sigmoid.apply(x)  # type: ignore[no-untyped-call]
+    return value

@@ -1,26 +1,26 @@
 """Kernels: every heavy function of the library under its one name, here by its definition in plain torch."""
 
 from pixtree.kernels.reference import (
-    ancestry,
+    aggregation,
     attributes,
     colour,
     cutting,
     encoding,
     features,
+    levels,
     merging,
     pieces,
     positions,
     pruning,
     sampling,
     segments,
-    straight_through,
 )
 
 
 class Kernels:
     """The definitions: plain torch on any device. A backend overrides those that it computes otherwise, to the same results."""
 
-    trace = staticmethod(ancestry.trace)
+    aggregate = staticmethod(aggregation.aggregate)
     boxes = staticmethod(attributes.boxes)
     joins = staticmethod(attributes.joins)
     moments = staticmethod(attributes.moments)
@@ -41,6 +41,7 @@ class Kernels:
     colours = staticmethod(features.colours)
     coordinates = staticmethod(features.coordinates)
     distance_planes = staticmethod(features.distance_planes)
+    tree_levels = staticmethod(levels.tree_levels)
     build = staticmethod(merging.build)
     pixel_edges = staticmethod(merging.pixel_edges)
     connected_pieces = staticmethod(pieces.connected_pieces)
@@ -55,4 +56,3 @@ class Kernels:
     region_minima = staticmethod(segments.region_minima)
     region_sizes = staticmethod(segments.region_sizes)
     region_sums = staticmethod(segments.region_sums)
-    straight_means = staticmethod(straight_through.straight_means)

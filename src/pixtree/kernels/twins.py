@@ -1,27 +1,27 @@
 """CompiledKernels: the functions that have a compiled twin; all others stay what they are by definition."""
 
 from pixtree.kernels.compiled import (
-    ancestry,
+    aggregation,
     attributes,
     colour,
     cutting,
     encoding,
     features,
+    levels,
     merging,
     pieces,
     positions,
     pruning,
     sampling,
     segments,
-    straight_through,
 )
 from pixtree.kernels.definitions import Kernels
 
 
 class CompiledKernels(Kernels):
-    """Numba on the CPU. What decides trees is equal to the definition bit for bit, learned values to the last digits."""
+    """Numba on the CPU. Trees, cuts and features are equal to their definitions bit for bit, learned values to the last digits."""
 
-    trace = staticmethod(ancestry.trace)
+    aggregate = staticmethod(aggregation.aggregate)
     boxes = staticmethod(attributes.boxes)
     joins = staticmethod(attributes.joins)
     moments = staticmethod(attributes.moments)
@@ -39,6 +39,7 @@ class CompiledKernels(Kernels):
     all_within = staticmethod(features.all_within)
     colours = staticmethod(features.colours)
     distance_planes = staticmethod(features.distance_planes)
+    tree_levels = staticmethod(levels.tree_levels)
     build = staticmethod(merging.build)
     connected_pieces = staticmethod(pieces.connected_pieces)
     cell_counts = staticmethod(positions.cell_counts)
@@ -51,7 +52,6 @@ class CompiledKernels(Kernels):
     region_means = staticmethod(segments.region_means)
     region_sizes = staticmethod(segments.region_sizes)
     region_sums = staticmethod(segments.region_sums)
-    straight_means = staticmethod(straight_through.straight_means)
 
 
 COMPILED = CompiledKernels()

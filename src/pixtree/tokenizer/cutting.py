@@ -7,12 +7,11 @@ import torch
 from torch import Tensor
 
 from pixtree.kernels import kernels_for, operators
-from pixtree.kernels.types import MergeRule
+from pixtree.kernels.types import MOST_LEVELS, MergeRule
 from pixtree.runtime.threads import each
-from pixtree.tokenizer.ancestry import Ancestry, ancestry_of
 from pixtree.tokenizer.distance import Distance
 from pixtree.trees.build import hierarchy_of_planes
-from pixtree.trees.cuts import Budget, Exactly, cut_tree
+from pixtree.trees.cuts import Budget, Exactly, cut_labels, is_whole
 from pixtree.trees.partition import Partition
 
 
@@ -31,24 +30,21 @@ class CutRule(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Cuts:
-    """The partition of a batch; for gradients also the fixed planes that decided it, and how its regions came about.
-
-    Levels serve the default aggregation of regions that are whole nodes, an ancestry all others; neither is there otherwise.
-    """
+    """The partition of a batch; for gradients also the fixed planes that decided it, and the levels of the trees."""
 
     partition: Partition
     count: int  # N, rows per image
     full: bool  # whether every image has N regions
+    whole: bool  # whether every region is a node of its tree
     fixed: Tensor | None = None  # (B, K, P), in distances
     levels: Tensor | None = None  # (B, 4, L) int32, see `ExactCut`
-    ancestry: Ancestry | None = None
 
 
 def cuts_of_partition(partition: Partition) -> Cuts:
     """A partition that no tree made."""
     counts = partition.counts
     count = int(counts.max())
-    return Cuts(partition, count, bool((counts == count).all()))
+    return Cuts(partition, count, bool((counts == count).all()), False)
 
 
 @torch.no_grad()
@@ -57,64 +53,43 @@ def cut_exactly(
 ) -> Cuts:
     """The cut of images (B, C, H, W) with features (B, d, P) into exactly min(count, P) regions each: one operator."""
     scale = torch.as_tensor(distance.scale(), dtype=torch.float32)
+    learned = features.detach().to(torch.float32)
     labels, fixed, kept = operators.cut_exactly(
-        images,
-        features.detach().to(torch.float32),
-        scale,
-        count,
-        distance.sees_colour,
-        distance.unit,
-        rule.numbers,
-        levels,
-        backend,
+        images, learned, scale, count, distance.sees_colour, distance.unit, rule.numbers, levels, backend
     )
     rows = min(count, int(images.shape[2] * images.shape[3]))
-    return Cuts(Partition(labels), rows, True, *((fixed, kept) if levels else (None, None)))
+    return Cuts(Partition(labels), rows, True, True, *((fixed, kept) if levels else (None, None)))
 
 
 @torch.no_grad()
 def cut_batch(
-    images: Tensor, features: Tensor, distance: Distance, budget: Budget, rule: CutRule, *, ancestry: bool, backend: str
+    images: Tensor, features: Tensor, distance: Distance, budget: Budget, rule: CutRule, *, levels: bool, backend: str
 ) -> Cuts:
-    """The cut of images (B, C, H, W) with features (B, d, P) under any budget; an ancestry if that is asked for."""
+    """The cut of images (B, C, H, W) with features (B, d, P) under any budget, by way of whole trees."""
     kernels, scale, learned = kernels_for(backend, features.device), distance.scale(), features.detach().to(torch.float32)
-    shape = (int(images.shape[2]), int(images.shape[3]))
-    fixed = learned.new_empty((len(images), distance.fixed_count(images), learned.shape[2])) if ancestry else None
+    batch, shape, pixels = len(images), (int(images.shape[2]), int(images.shape[3])), learned.shape[2]
+    fixed = learned.new_empty((batch, distance.fixed_count(images), pixels)) if levels else None
+    kept = learned.new_empty((batch, 4, 2 * pixels + MOST_LEVELS), dtype=torch.int32) if levels else None
 
-    def of_image(number: int) -> tuple[Tensor, Ancestry | None]:
+    def of_image(number: int) -> Tensor:
         seen = distance.colours(images[number], kernels)
         part = None if fixed is None else fixed[number]
         planes = kernels.distance_planes(seen, learned[number], shape, distance.unit, scale, part)
-        tree = hierarchy_of_planes(planes, shape, rule.rule, picks=ancestry, backend=backend)
-        found = cut_tree(tree, budget)
-        return found.labels, ancestry_of(tree, found) if ancestry else None
+        places = distance.coordinates(images)
+        tree = hierarchy_of_planes(planes, shape, rule.rule, coordinates=places, picks=levels, backend=backend)
+        if kept is not None:
+            kernels.tree_levels(tree.tree, kept[number])
+        return cut_labels(tree, budget)
 
-    labels, traced = zip(*each(of_image, range(len(images))), strict=True)
-    found = cuts_of_partition(Partition(torch.stack(labels)))
-    if fixed is None:
-        return found
-    stacked = Ancestry.stack([one for one in traced if one is not None], found.count)
-    return Cuts(found.partition, found.count, found.full, fixed, None, stacked)
+    found = cuts_of_partition(Partition(torch.stack(each(of_image, range(batch)))))
+    return Cuts(found.partition, found.count, found.full, is_whole(budget), fixed, kept)
 
 
-def cut(
-    images: Tensor,
-    features: Tensor,
-    distance: Distance,
-    budget: Budget,
-    rule: CutRule,
-    *,
-    levels: bool,
-    ancestry: bool,
-    backend: str,
-) -> Cuts:
-    """The cut of a batch, by the shortest way that gives what is asked for."""
-    if isinstance(budget, Exactly) and not ancestry:
+def cut(images: Tensor, features: Tensor, distance: Distance, budget: Budget, rule: CutRule, *, levels: bool, backend: str) -> Cuts:
+    """The cut of a batch, by the shortest way that gives what is asked for; levels: for aggregation, see `Cuts`."""
+    if isinstance(budget, Exactly) and (rule.prunable or not levels):
         return cut_exactly(images, features, distance, budget.count, rule, levels=levels, backend=backend)
     # No compiler can look into it: how many regions come out depends on the pictures.
     uncompiled: Any = torch.compiler.disable(cut_batch)  # type: ignore[no-untyped-call]
-    found: Cuts = uncompiled(images, features, distance, budget, rule, ancestry=ancestry, backend=backend)
-    if not levels:
-        return found
-    whole = cut_exactly(images, features, distance, 1, rule, levels=True, backend=backend)  # levels are the same for every cut
-    return Cuts(found.partition, found.count, found.full, whole.fixed, whole.levels)
+    found: Cuts = uncompiled(images, features, distance, budget, rule, levels=levels, backend=backend)
+    return found

@@ -49,6 +49,11 @@ class Distance(nn.Module):
         """K, the number of planes without gradient of an image (…, C, H, W)."""
         return int(image.shape[-3]) + (2 if self.unit else 0) if self.sees_colour else 0
 
+    def coordinates(self, image: Tensor) -> tuple[int, int]:
+        """First and end of the planes that are pixel coordinates."""
+        count = self.fixed_count(image)
+        return (count - 2, count) if self.unit else (0, 0)
+
     def colours(self, image: Tensor, kernels: Kernels) -> Tensor:
         """Lab or what takes its place, planes (C, H·W) float32; none where features alone decide."""
         if self.sees_colour:

@@ -12,7 +12,7 @@ from pixtree.tokenizer.aggregation import MODES, Similarity, region_features
 from pixtree.tokenizer.cutting import CutRule, Cuts, cut, cuts_of_partition
 from pixtree.tokenizer.distance import Distance
 from pixtree.tokenizer.encoder import Encoder
-from pixtree.trees.cuts import Budget, is_whole
+from pixtree.trees.cuts import Budget
 from pixtree.trees.options import TreeOptions
 from pixtree.trees.partition import Partition
 
@@ -93,11 +93,8 @@ class RegionEncoder(nn.Module):
 
     def cut(self, images: Tensor, features: Tensor, budget: Budget) -> Cuts:
         """The partition of images (B, C, H, W) with features (B, d, P), and how its regions came about if gradients ask for it."""
-        traced = torch.is_grad_enabled() or self.aggregation not in ("mean", "straight") or not is_whole(budget)
-        default = self.aggregation == "straight" and self.similarity.kernel == "gaussian" and is_whole(budget)
-        levels = traced and default and self.rule.prunable
-        ancestry = traced and not levels
-        return cut(images, features, self.decision, budget, self.rule, levels=levels, ancestry=ancestry, backend=self.backend)
+        levels = self.aggregation in ("raw", "normalised") or (self.aggregation == "straight" and torch.is_grad_enabled())
+        return cut(images, features, self.decision, budget, self.rule, levels=levels, backend=self.backend)
 
     def forward(self, images: Tensor, budget: Budget, partition: Partition | None = None) -> EncodedRegions:
         """Regions of images (B, C, H, W), uint8 or float 0..1, by the tree's cut or as a given partition has them."""

@@ -28,9 +28,9 @@ def partition_images(
     """
 
     def labels_of(image: Tensor) -> Tensor:
-        planes, shape = image_planes(image, options.compactness, backend)
+        planes, shape, coordinates = image_planes(image, options.compactness, backend)
         if mask is not None or not isinstance(budget, Exactly):
-            tree = hierarchy_of_planes(planes, shape, options.rule, mask=mask, backend=backend)
+            tree = hierarchy_of_planes(planes, shape, options.rule, mask=mask, coordinates=coordinates, backend=backend)
             return cut(tree, budget, relax=relax).labels[0]
         labels = exact_cut_of_planes(planes, shape, budget.count, options.rule, backend).labels.view(shape)
         return relaxed(labels, planes.view(-1, *shape), kernels_for(backend, image.device)) if relax else labels

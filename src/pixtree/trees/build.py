@@ -17,12 +17,14 @@ def hierarchy_of_planes(
     rule: MergeRule = TreeOptions().rule,
     *,
     mask: Tensor | None = None,
+    coordinates: tuple[int, int] = (0, 0),
     picks: bool = False,
     backend: str = "auto",
 ) -> Hierarchy:
     """The tree of one image from its features, planes (C, H·W) in raster order; decisions run in float32 without gradient.
 
     mask (H, W) bool: pixels outside belong to no region.
+    coordinates: first and end of the planes that are pixel coordinates, which criteria leave out.
     picks: keep which region every absorbed one had picked, for the paper's weighted aggregation.
     """
     kernels = kernels_for(backend, features.device)
@@ -36,7 +38,13 @@ def hierarchy_of_planes(
         planes = planes[:, inside.flatten()].contiguous()
     tree = kernels.build(planes, inside, rule, picks)
     return Hierarchy(
-        shape=shape, features=planes, mask=None if mask is None else inside, rule=rule, backend=backend, **tree._asdict()
+        shape=shape,
+        features=planes,
+        mask=None if mask is None else inside,
+        rule=rule,
+        coordinates=coordinates,
+        backend=backend,
+        **tree._asdict(),
     )
 
 
@@ -49,8 +57,8 @@ def hierarchy_of_image(
     backend: str = "auto",
 ) -> Hierarchy:
     """The tree of one checked image (C, H, W); arguments as in `hierarchy_of_planes`."""
-    planes, shape = image_planes(image, options.compactness, backend)
-    return hierarchy_of_planes(planes, shape, options.rule, mask=mask, picks=picks, backend=backend)
+    planes, shape, coordinates = image_planes(image, options.compactness, backend)
+    return hierarchy_of_planes(planes, shape, options.rule, mask=mask, coordinates=coordinates, picks=picks, backend=backend)
 
 
 def exact_cut_of_planes(

@@ -49,7 +49,8 @@ class Criterion:
     shape: b of the generalised normal distribution of residuals; 2 is the Gaussian. Other shapes need the pixels of a region, so
         they are computed at level nodes only.
     single_volume: Vol of a single pixel, which has no inner edge; 0 makes single pixels infinitely complex.
-    constants: keep the terms d log 2πeφ per pixel of the full likelihood; they are the same in every cut.
+    constants: keep the terms d log 2πeφ per pixel of the full likelihood. They add the same to every cut, so the optimal one stays;
+        the pixel rule compares regions of different sizes, so there they do change the result.
     rule: "optimal", the cut of least total IC; or "pixel", the paper's: each pixel takes its best ancestor, then regions that this
         tears apart are split into connected pieces.
     nodes: "binary" chooses among all nodes, "levels" among those that are a region of some level, as in the paper.
@@ -112,6 +113,8 @@ def degrees_of_freedom(tree: TreeStructure, single_volume: float = 0.0) -> Tenso
 def misfit(tree: TreeStructure, criterion: Criterion) -> Tensor:
     """−2 log L(S) per node, (2M−1,) float64, with variances raised by the floor; without constants a flat region has 0.
 
+    The data are the planes that are no pixel coordinates: those shape the tree, but say nothing about the picture.
+
     Gaussian with diagonal covariance, n Σ_c log(1 + σ_c²/φ) [`eq:loglhsigma`], or the generalised normal of shape b,
     (2n/b) Σ_c log(1 + α_c^b/α_φ^b), whose α_φ has variance φ; NaN at nodes that are not a level's region.
     """
@@ -119,10 +122,10 @@ def misfit(tree: TreeStructure, criterion: Criterion) -> Tensor:
     powers = tree.deviation if b == 2.0 else scale_powers(tree, b)
     floor = size * criterion.floor if b == 2.0 else scale_of_variance(criterion.floor, b) ** b
     logs = torch.zeros_like(size)
-    for channel in powers.unbind(1):  # one at a time: the nodes outnumber the pixels
-        logs += torch.log1p(channel.to(torch.float64) / floor)
+    for plane in tree.content:  # one at a time: the nodes outnumber the pixels
+        logs += torch.log1p(powers[:, plane].to(torch.float64) / floor)
     fit = size * (2.0 / b) * logs
-    return fit + size * powers.shape[1] * likelihood_constant(criterion) if criterion.constants else fit
+    return fit + size * len(tree.content) * likelihood_constant(criterion) if criterion.constants else fit
 
 
 def scale_of_variance(variance: float, shape: float) -> float:

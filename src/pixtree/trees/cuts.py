@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -43,8 +42,6 @@ class AtMost:
 
     def __post_init__(self) -> None:
         _at_least_one("at_most", self.count)
-        if self.criterion.rule == "pixel":
-            raise ValueError('at_most merges a cut of the tree further, got rule="pixel", which gives none; use rule="optimal"')
 
 
 @dataclass(frozen=True)
@@ -139,31 +136,71 @@ def _paint(tree: TreeStructure, leaf_labels: Tensor) -> Tensor:
     return labels
 
 
-class Cut(NamedTuple):
-    """One image's cut: labels, and the nodes that gave them."""
-
-    labels: Tensor  # (H, W) int32, −1 outside the mask
-    opened: Tensor | None  # (M−1,) bool: the inner nodes that are split; None where regions are not whole nodes
-    node: Tensor | None = None  # (M,) int64: the node that each pixel took, where regions are not whole nodes
+def criterion_of(budget: Budget) -> Criterion | None:
+    """The criterion that chooses the number of regions, if any does."""
+    return budget.criterion if isinstance(budget, AtMost) else budget if isinstance(budget, Criterion) else None
 
 
 def is_whole(budget: Budget) -> bool:
     """Whether the regions of a cut are nodes of the tree; the paper's rule tears some apart."""
-    return not (isinstance(budget, Criterion) and budget.rule == "pixel")
+    criterion = criterion_of(budget)
+    return criterion is None or criterion.rule == "optimal"
 
 
-def cut_tree(tree: TreeStructure, budget: Budget) -> Cut:
-    """The cut of one image under a budget."""
-    if isinstance(budget, Criterion) and budget.rule == "pixel":
-        # The paper's rule: each pixel takes its best-scoring ancestor; what that tears apart is split into connected pieces.
-        score = scores(tree, budget)
-        node = tree.kernels.best_ancestors(score.masked_fill(score.isnan(), torch.inf), tree.parent)
-        return Cut(tree.kernels.connected_pieces(_paint(tree, node.to(torch.int32))), None, node)
-    opened = opened_nodes(tree, budget)
-    return Cut(_paint(tree, tree.kernels.cut_labels(tree.parent, opened)), opened)
+def cut_labels(tree: TreeStructure, budget: Budget) -> Tensor:
+    """The regions of one image under a budget, (H, W) int32, −1 outside the mask."""
+    criterion = criterion_of(budget)
+    if criterion is None or criterion.rule == "optimal":
+        return _paint(tree, tree.kernels.cut_labels(tree.parent, opened_nodes(tree, budget)))
+    # The paper's rule: each pixel takes its best-scoring ancestor; what that tears apart is split into connected pieces.
+    score = scores(tree, criterion)
+    node = tree.kernels.best_ancestors(score.masked_fill(score.isnan(), torch.inf), tree.parent)
+    labels = tree.kernels.connected_pieces(_paint(tree, node.to(torch.int32)))
+    return merged(tree, labels, budget.count) if isinstance(budget, AtMost) else labels
+
+
+def merged(tree: TreeStructure, labels: Tensor, count: int) -> Tensor:
+    """Regions (H, W) joined across their weakest boundaries until at most `count` are left: the paper's extra step of merging.
+
+    A boundary is as weak as the nested cut in which it first appears is fine: of two regions that touch, the strongest pixel edge
+    between them counts. Ties keep the order of the regions. [*Scale Invariance*]
+    """
+    regions = int(labels.max()) + 1
+    if regions <= count:
+        return labels
+    first, second = tree.edges
+    leaf = (labels[tree.inside] if tree.mask is not None else labels.flatten()).to(torch.int64)
+    a, b = leaf[first], leaf[second]
+    apart = a != b
+    appears = tree.rank[tree.joins[apart] - tree.leaves] + 2  # regions from which on the pixel edge is a boundary
+    pair = torch.minimum(a, b)[apart] * regions + torch.maximum(a, b)[apart]
+    pairs, index = torch.unique(pair, return_inverse=True)
+    strength = torch.full_like(pairs, torch.iinfo(torch.int64).max).scatter_reduce(0, index, appears, "amin")
+    order = torch.argsort(strength, descending=True, stable=True)
+    root = list(range(regions))
+    left = regions
+    for one in pairs[order].tolist():
+        if left == count:
+            break
+        ends = [_root(root, one // regions), _root(root, one % regions)]
+        if ends[0] != ends[1]:
+            root[max(ends)] = min(ends)
+            left -= 1
+    if left > count:
+        raise ValueError(f"the mask has {left} pieces that do not touch, got {count} regions for them; ask for {left} or more")
+    joined = torch.tensor([_root(root, region) for region in range(regions)], dtype=torch.int32, device=labels.device)
+    outside = labels < 0
+    return tree.kernels.connected_pieces(joined[labels.clamp_min(0).to(torch.int64)].masked_fill(outside, -1))
+
+
+def _root(root: list[int], region: int) -> int:
+    while root[region] != region:
+        root[region] = root[root[region]]
+        region = root[region]
+    return region
 
 
 def cut(tree: TreeStructure, budget: Budget, *, relax: bool = False) -> Partition:
     """The partition of one image under a budget; `relax` polishes its boundaries, after which it is no longer nested."""
-    partition = Partition(cut_tree(tree, budget).labels[None])
+    partition = Partition(cut_labels(tree, budget)[None])
     return relax_boundaries(partition, tree) if relax else partition

@@ -1,6 +1,7 @@
 """What the tree of an image sees: colours, and coordinates where regions are to be compact."""
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,9 +17,20 @@ def coordinate_unit(compactness: float) -> float:
     return UNIT * compactness
 
 
-def image_planes(image: Tensor, compactness: float, backend: str = "auto") -> tuple[Tensor, tuple[int, int]]:
-    """Planes (C', H·W) float32 of a checked image (C, H, W), and (H, W)."""
+class Planes(NamedTuple):
+    """What the tree of an image sees."""
+
+    values: Tensor  # (C', H·W) float32
+    shape: tuple[int, int]
+    coordinates: tuple[int, int]  # first and end of the planes that are pixel coordinates
+
+
+def image_planes(image: Tensor, compactness: float, backend: str = "auto") -> Planes:
+    """The planes of a checked image (C, H, W): its colours, then its coordinates if compactness is above 0."""
     kernels, unit = kernels_for(backend, image.device), coordinate_unit(compactness)
     shape = (int(image.shape[1]), int(image.shape[2]))
     colours = kernels.colours(image)
-    return torch.cat((colours, kernels.coordinates(shape, unit, image.device))) if unit else colours, shape
+    if not unit:
+        return Planes(colours, shape, (0, 0))
+    count = int(colours.shape[0])
+    return Planes(torch.cat((colours, kernels.coordinates(shape, unit, image.device))), shape, (count, count + 2))

@@ -78,7 +78,7 @@ class Hierarchy(TreeStructure):
         """
         height, width = self.shape
         never = torch.iinfo(torch.int32).max
-        count = (self.rank[self._edge_joins - self.leaves] + 2).to(torch.int32)
+        count = (self.rank[self.joins - self.leaves] + 2).to(torch.int32)
         first, second = self.edges
         pixel = torch.nonzero(self.inside.flatten()).flatten()
         is_right = (pixel[second] - pixel[first] == 1) & (pixel[first] % width != width - 1)

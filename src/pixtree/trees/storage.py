@@ -25,9 +25,9 @@ def write_tree(tree: TreeStructure, path: str | os.PathLike[str]) -> None:
     arrays = {name: getattr(tree, name).cpu().numpy() for name in _STORED}
     if tree.mask is not None:
         arrays["mask"] = tree.mask.cpu().numpy()
-    rule = np.array(tree.rule, dtype=np.float64)
+    rule, coordinates = np.array(tree.rule, dtype=np.float64), np.array(tree.coordinates)
     with replacing(target) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, version=FORMAT_VERSION, shape=np.array(tree.shape), rule=rule, **arrays)
+        np.savez_compressed(file, version=FORMAT_VERSION, shape=np.array(tree.shape), rule=rule, coordinates=coordinates, **arrays)
 
 
 def read_fields(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -51,5 +51,6 @@ def read_fields(path: str | os.PathLike[str]) -> dict[str, Any]:
         "shape": (int(data["shape"][0]), int(data["shape"][1])),
         "mask": torch.from_numpy(data["mask"]) if "mask" in data else None,
         "rule": MergeRule.from_numbers(data["rule"].tolist()),
+        "coordinates": tuple(data["coordinates"].tolist()) if "coordinates" in data else (0, 0),  # version 0.1 did not say
         **{name: torch.from_numpy(data[name]) for name in _STORED},
     }

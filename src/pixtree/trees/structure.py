@@ -29,12 +29,19 @@ class TreeStructure:
     pick: Tensor  # (M−1,) int32: the region that the absorbed child had picked, u_max of u = right; empty unless asked for
     rule: MergeRule
     mask: Tensor | None = None  # (H, W) bool
+    coordinates: tuple[int, int] = (0, 0)  # first and end of the feature planes that are pixel coordinates
     backend: str = "auto"
 
     @property
     def leaves(self) -> int:
         """M, the number of pixels in the tree."""
         return int(self.features.shape[1])
+
+    @property
+    def content(self) -> list[int]:
+        """The feature planes that are data: all but pixel coordinates, which shape a tree but are no evidence about it."""
+        first, end = self.coordinates
+        return [plane for plane in range(int(self.features.shape[0])) if not first <= plane < end]
 
     @property
     def tree(self) -> Tree:
@@ -99,7 +106,8 @@ class TreeStructure:
         return edges.first, edges.second
 
     @cached_property
-    def _edge_joins(self) -> Tensor:
+    def joins(self) -> Tensor:
+        """The node at which the two ends of each pixel edge first belong together, (|E|,) int64."""
         return self.kernels.joins(self.parent, *self.edges)
 
     @cached_property

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as functional
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -38,11 +39,11 @@ def encode(images: Tensor, layers: EncoderLayers) -> Tensor:
 
 
 def _is_fused(images: Tensor, layers: EncoderLayers) -> bool:
-    """Whether the fused kernel has what is asked for: the default layers in float32, without gradients of images."""
+    """Whether the fused kernel has what is asked for: the default layers in float32."""
     default = layers.first is not None and layers.first.shape[2] == 2 and not (layers.activation or layers.corners)
-    single = images.dtype == layers.lift.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
+    single = images.dtype == layers.lift.dtype == torch.float32
     fits = images.ndim == 4 and images.shape[1] == layers.lift.shape[1]  # else the convolution says what is wrong
-    return default and single and fits and not (images.requires_grad and torch.is_grad_enabled())
+    return default and single and fits
 
 
 def encode_batch(
@@ -75,6 +76,23 @@ def pull_batch(
     second_sum = second_sum.view(2, 2, depth, hidden).permute(2, 3, 0, 1).contiguous()
     lift_sum = residual[:, :channels, None, None].contiguous()
     return lift_sum, residual[:, channels].contiguous(), first_sum.view_as(first), bias_sum, second_sum, shift_sum
+
+
+def pull_images(gradient: Tensor, images: Tensor, lift: Tensor, first: Tensor, bias: Tensor, second: Tensor) -> Tensor:
+    """What the operator `encode_images_backward` computes."""
+    height, width = images.shape[-2:]
+    border = (0, -width % 4, 0, -height % 4)
+    extended = functional.pad(images, border, mode="replicate")
+    hidden = functional.conv2d(extended, first, bias, 2)
+    size, cells = list(extended.shape[-2:]), [*second.shape[:1], extended.shape[-2] // 4, extended.shape[-1] // 4]
+    # An operator computes below autograd, so the transposes are called by name.
+    aten = torch.ops.aten
+    pull = aten.upsample_bilinear2d_backward(functional.pad(gradient, border), size, [len(images), *cells], False)
+    pull = aten.silu_backward(functional.conv_transpose2d(pull, second, stride=2), hidden)
+    pull = functional.conv_transpose2d(pull, first, stride=2)
+    if any(border):
+        pull = aten.replication_pad2d_backward(pull, images, list(border))
+    return functional.conv_transpose2d(gradient, lift) + pull
 
 
 def _rows(weight: Tensor) -> Tensor:

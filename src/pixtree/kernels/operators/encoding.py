@@ -1,4 +1,4 @@
-"""The fused encoder as an operator; no gradient reaches the images."""
+"""The fused encoder as an operator, with gradients of its weights and of the images."""
 
 from typing import Any
 
@@ -27,6 +27,19 @@ def encode_backward(
     return pull_batch(gradient, images, first, bias, second)
 
 
+@torch.library.custom_op("pixtree::encode_images_backward", mutates_args=(), device_types="cpu")
+def encode_images_backward(gradient: Tensor, images: Tensor, lift: Tensor, first: Tensor, bias: Tensor, second: Tensor) -> Tensor:
+    """The gradient of the images (B, C, H, W), by torch's own convolutions: nothing is decided by it."""
+    from pixtree.kernels.compiled.encoding import pull_images
+
+    return pull_images(gradient, images, lift, first, bias, second)
+
+
+@encode_images_backward.register_fake
+def _(gradient: Tensor, images: Tensor, lift: Tensor, first: Tensor, bias: Tensor, second: Tensor) -> Tensor:
+    return images.new_empty(images.shape)
+
+
 @encode.register_fake
 def _(images: Tensor, lift: Tensor, offset: Tensor, first: Tensor, bias: Tensor, second: Tensor, shift: Tensor) -> Tensor:
     return images.new_empty((images.shape[0], lift.shape[0], *images.shape[2:]))
@@ -43,12 +56,14 @@ def _(
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    images, _, _, first, bias, second, _ = inputs
-    ctx.save_for_backward(images, first, bias, second)
+    images, lift, _, first, bias, second, _ = inputs
+    ctx.save_for_backward(images, lift, first, bias, second)
 
 
 def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-    return None, *encode_backward(gradient, *ctx.saved_tensors)
+    images, lift, first, bias, second = ctx.saved_tensors
+    of_images = encode_images_backward(gradient, images, lift, first, bias, second) if ctx.needs_input_grad[0] else None
+    return of_images, *encode_backward(gradient, images, first, bias, second)
 
 
 encode.register_autograd(_backward, setup_context=_keep)

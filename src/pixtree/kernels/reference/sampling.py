@@ -40,10 +40,11 @@ def extract(image: Tensor, labels: Tensor, frame: Tensor, mix: Tensor, backgroun
     region = torch.arange(count, device=labels.device)[:, None, None]
     sampled = image.new_zeros((batch, channels, count, samples, samples))
     inside = image.new_zeros((batch, count, samples, samples))
-    for row, row_weight in ((rows.low, 1.0 - rows.fraction), (rows.high, rows.fraction)):
-        for column, column_weight in ((columns.low, 1.0 - columns.fraction), (columns.high, columns.fraction)):
+    down, along = rows.fraction.to(image.dtype), columns.fraction.to(image.dtype)
+    for row, row_weight in ((rows.low, 1.0 - down), (rows.high, down)):
+        for column, column_weight in ((columns.low, 1.0 - along), (columns.high, along)):
             index = (row[..., :, None] * width + column[..., None, :]).flatten(1)
-            weight = (row_weight[..., :, None] * column_weight[..., None, :]).to(image.dtype)
+            weight = row_weight[..., :, None] * column_weight[..., None, :]
             values = image.flatten(2).gather(2, index[:, None].expand(-1, channels, -1))
             sampled = sampled + weight[:, None] * values.view_as(sampled)
             inside = inside + weight * (labels.flatten(1).gather(1, index).view_as(inside) == region)

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pixtree.kernels import operators
+from pixtree.kernels.compiled.precision import in_full_precision
 from pixtree.kernels.compiled.segments import batch_means
+from pixtree.kernels.reference import aggregation as reference
 from pixtree.runtime.jit import tolerant, tolerant_inlined
 from pixtree.runtime.scratch import scratch
 from pixtree.runtime.threads import each
@@ -27,12 +29,23 @@ STRIP = 128  # pixels that are turned from planes to rows together
 _u8 = np.uint64
 
 
-def straight_means(
-    features: Tensor, fixed: Tensor, weight: Tensor, precision: Tensor, labels: Tensor, count: int, levels: Tensor
+def aggregate(
+    features: Tensor,
+    fixed: Tensor,
+    labels: Tensor,
+    count: int,
+    levels: Tensor,
+    weight: Tensor,
+    precision: Tensor,
+    mode: str = "straight",
+    similarity: str = "gaussian",
+    whole: bool = True,
 ) -> Tensor:
-    """Region means (B, N, d) of features (B, d, P), whose gradient also reaches κ; see the definition."""
-    means: Tensor = operators.straight_means(features, fixed, weight, precision, labels, count, levels)
-    return means
+    """Features (B, N, d) of regions; fused for the default mode of whole regions, else the definition."""
+    if mode == "straight" and similarity == "gaussian" and whole and in_full_precision(features):
+        means: Tensor = operators.straight_means(features, fixed, weight, precision, labels, count, levels)
+        return means
+    return reference.aggregate(features, fixed, labels, count, levels, weight, precision, mode, similarity, whole)
 
 
 def mean_batch(features: Tensor, labels: Tensor, count: int) -> Tensor:

@@ -10,8 +10,8 @@ from torch import Tensor
 def straight_means(
     features: Tensor, fixed: Tensor, weight: Tensor, precision: Tensor, labels: Tensor, count: int, levels: Tensor
 ) -> Tensor:
-    """Region means (B, N, d) of features (B, d, P); arguments as in `reference.straight_through.straight_means`."""
-    from pixtree.kernels.compiled.straight_through import mean_batch
+    """Region means (B, N, d) of features (B, d, P); arguments as in `reference.aggregation.aggregate`."""
+    from pixtree.kernels.compiled.aggregation import mean_batch
 
     return mean_batch(features, labels, count)
 
@@ -21,7 +21,7 @@ def straight_gradients(
     gradient: Tensor, features: Tensor, fixed: Tensor, weight: Tensor, precision: Tensor, labels: Tensor, levels: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Gradients of the features (B, d, P), and of (w, π) per image, (B, 2)."""
-    from pixtree.kernels.compiled.straight_through import pull_batch
+    from pixtree.kernels.compiled.aggregation import pull_batch
 
     return pull_batch(gradient, features, fixed, weight, precision, labels, levels)
 

@@ -9,6 +9,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from pictures import photo
 
 from pixtree.trees.build import hierarchy_of_image
+from pixtree.trees.options import TreeOptions
 from pixtree.trees.similarity import SIMILARITIES
 
 HERE = Path(__file__).parent
@@ -18,7 +19,7 @@ def results() -> dict[str, np.ndarray]:
     """Parents and a cut of a small photo for every similarity, and what relaxation and a criterion make of the default."""
     image, found = photo(height=32, width=40), {}
     for name in SIMILARITIES:
-        tree = hierarchy_of_image(image, similarity=name)
+        tree = hierarchy_of_image(image, TreeOptions(similarity=name))
         found[f"{name}_parent"] = tree.parent.numpy()
         found[f"{name}_25"] = tree.cut(tokens=25).numpy().astype(np.uint8)
     tree = hierarchy_of_image(image)

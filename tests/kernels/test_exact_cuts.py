@@ -8,9 +8,12 @@ from hypothesis import strategies as st
 from pictures import constant, noise, photo
 
 import pixtree
-from pixtree.kernels import compiled, reference
+from pixtree.kernels import kernels_for
 from pixtree.kernels.compiled import pruning
-from pixtree.kernels.types import Cost, Energy, MergeRule
+from pixtree.kernels.reference.straight_through import rounds_of
+from pixtree.kernels.types import MOST_LEVELS, Cost, Energy, MergeRule
+
+compiled, reference = kernels_for("numba"), kernels_for("torch")
 
 COSTS = (Cost.GAUSSIAN, Cost.WARD, Cost.LIKELIHOOD)
 
@@ -89,17 +92,32 @@ def test_a_good_guess_leaves_most_nodes_out(monkeypatch):
 )
 def test_rules_that_cannot_be_pruned_take_the_whole_tree(rule):
     planes, shape = compiled.lab(photo(height=30, width=40)), (30, 40)
-    cut = compiled.exact_cut(planes, shape, rule, 20, levels=True)
+    cut = compiled.exact_cut(planes, shape, rule, 20)
     assert not rule.prunable
     assert cut.levels is None
     assert torch.equal(cut.labels, by_whole_tree(planes, shape, rule, 20))
+
+
+def empty_levels(shape):
+    return torch.empty((4, 2 * shape[0] * shape[1] + MOST_LEVELS), dtype=torch.int32)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 2), (9, 13), (30, 42)])
+def test_both_backends_keep_the_same_levels(shape):
+    planes = compiled.lab(photo(height=shape[0], width=shape[1]))
+    kept = [one.exact_cut(planes, shape, MergeRule(), 1, empty_levels(shape)).levels for one in (compiled, reference)]
+    rounds = [rounds_of(levels, shape[0] * shape[1]) for levels in kept]
+    assert len(rounds[0]) == len(rounds[1])
+    for a, b in zip(*rounds, strict=True):
+        assert torch.equal(a.component, b.component)
+        assert torch.equal(a.pick, b.pick)
 
 
 @pytest.mark.parametrize("count", [1, 12, 30 * 42])
 def test_levels_are_those_of_the_tree(count):
     """Level by level: components of the picks, down to one region; the tree's levels have the same counts."""
     planes, shape = compiled.lab(photo(height=30, width=42)), (30, 42)
-    levels = compiled.exact_cut(planes, shape, MergeRule(), count, levels=True).levels
+    levels = compiled.exact_cut(planes, shape, MergeRule(), count, empty_levels(shape)).levels
     pick, members, start, offset = levels.numpy()
     tree = compiled.build(planes, torch.ones(shape, dtype=torch.bool), MergeRule())
     pixels, level = 30 * 42, 0

@@ -6,9 +6,10 @@ from pictures import photo
 from torch.library import opcheck
 
 import pixtree
-from pixtree.kernels import compiled, operators
+from pixtree.kernels import kernels_for, operators
 from pixtree.kernels.types import MergeRule
 
+compiled = kernels_for("numba")
 IMAGE = photo(height=20, width=22)
 FEATURES = compiled.lab(IMAGE)
 INSIDE = torch.ones(20, 22, dtype=torch.bool)

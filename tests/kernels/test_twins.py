@@ -9,19 +9,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pictures import checkerboard, constant, noise, photo, small_images
 
-from pixtree.kernels import arithmetic, compiled, reference
+from pixtree.kernels import arithmetic, kernels_for
 from pixtree.kernels.compiled import arithmetic as compiled_arithmetic
 from pixtree.trees.build import hierarchy_of_image
 from pixtree.trees.criteria import Criterion
 from pixtree.trees.hierarchy import Hierarchy
+from pixtree.trees.options import TreeOptions
 from pixtree.trees.similarity import ENERGIES, SIMILARITIES, Likelihood, Ward
 
 TREE = ("parent", "left", "right", "level", "altitude", "gain", "pick")
 ATTRIBUTES = ("size", "mean", "deviation", "box", "volume", "scale", "rank")
 
 
-def both(image: torch.Tensor, **options: object) -> tuple[Hierarchy, Hierarchy]:
-    return tuple(hierarchy_of_image(image, backend=backend, picks=True, **options) for backend in ("torch", "numba"))
+compiled, reference = kernels_for("numba"), kernels_for("torch")
+
+
+def both(image: torch.Tensor, mask: torch.Tensor | None = None, **options: object) -> tuple[Hierarchy, Hierarchy]:
+    trees = (hierarchy_of_image(image, TreeOptions(**options), mask=mask, backend=b, picks=True) for b in ("torch", "numba"))
+    return tuple(trees)
 
 
 def assert_same_tree(a: Hierarchy, b: Hierarchy) -> None:

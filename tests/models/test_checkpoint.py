@@ -10,6 +10,7 @@ import pixtree
 import pixtree.models
 from pixtree.models import PixtreeViT
 from pixtree.models.timm_import import timm
+from pixtree.partitioners import partitioner
 from pixtree.trees.criteria import Criterion
 
 NAMES = ("pixtree_vit_tiny", "pixtree_vit_small", "pixtree_vit_base")
@@ -129,3 +130,11 @@ def test_a_model_from_scratch_can_be_saved(tmp_path):
     model = timm.create_model("pixtree_vit_tiny", depth=1, tokens=20, num_classes=4).eval()
     with torch.no_grad():
         assert torch.equal(saved(model, tmp_path)(images(48)), model(images(48)))
+
+
+@pytest.mark.parametrize("name", ["pixtree", "grid", "quadtree", "slic"])
+def test_models_with_any_named_partitioner_come_back(name, tmp_path):
+    engine = partitioner(name, 9)
+    model = pixtree.retrofit("vit_tiny_patch16_224", partitioner=engine, img_size=32, embed_dim=24, depth=1, num_heads=2)
+    model.save_pretrained(tmp_path)
+    assert type(model).from_pretrained(tmp_path).partitioner == engine

@@ -98,7 +98,7 @@ def test_the_encoder_of_a_given_tokenizer_is_continued():
         given.regions.colour.bias.add_(0.1)
     model = pixtree.retrofit(tiny("vit_tiny_patch16_224"), tokens=9, tokenizer=given)
     assert torch.equal(model.tokenizer.regions.colour.bias, given.regions.colour.bias)
-    assert model.tokenizer.options.compactness == 0.2
+    assert model.tokenizer.options.tree.compactness == 0.2
     assert pixtree.retrofit(tiny("vit_tiny_patch16_224"), tokenizer={"mix": 0.7}).tokenizer.options.mix == 0.7
 
 

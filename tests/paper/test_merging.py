@@ -7,11 +7,12 @@ from pixtree.kernels.reference.merging import NONE, cheapest_edges, components_o
 from pixtree.kernels.reference.merging import Regions as ReferenceRegions
 from pixtree.kernels.types import Cost, MergeRule
 from pixtree.trees.build import hierarchy_of_image
+from pixtree.trees.options import TreeOptions
 
 
 def first_round():
     """Edges, costs and picks of the first round on a small photo."""
-    tree = hierarchy_of_image(photo(height=12, width=13), similarity="gaussian")
+    tree = hierarchy_of_image(photo(height=12, width=13), TreeOptions(similarity="gaussian"))
     edges = pixel_edges(tree.inside)
     mean = tree.features.T.contiguous()
     ones = torch.ones(tree.leaves)
@@ -43,12 +44,12 @@ def test_alg_merge_one_iteration_takes_the_components_of_e_max():
 
 def test_eq_aggr_features_of_a_level_are_means_over_its_pixels():
     """`eq:aggr`: f̄(v) = 1/|S| Σ f₀(u)."""
-    from pixtree.trees.cuts import Level, opened_nodes, region_nodes
+    from pixtree.trees.cuts import Level, opened_nodes
 
-    tree = hierarchy_of_image(photo(height=24, width=24), similarity="gaussian")
+    tree = hierarchy_of_image(photo(height=24, width=24), TreeOptions(similarity="gaussian"))
     pixels = tree.features.T
     for level in range(1, tree.levels + 1):
-        node = region_nodes(tree, opened_nodes(tree, Level(level)))
+        node = tree.region_nodes(opened_nodes(tree, Level(level)))
         for region in node.unique()[:10]:
             assert torch.allclose(tree.mean[region], pixels[node == region].mean(0), atol=1e-3)
 

@@ -8,11 +8,12 @@ from pictures import photo
 
 from pixtree.trees.build import hierarchy_of_image
 from pixtree.trees.criteria import Criterion, degrees_of_freedom, misfit, scores
+from pixtree.trees.options import TreeOptions
 
 
 @pytest.fixture(scope="module")
 def tree():
-    return hierarchy_of_image(photo(height=32, width=32), similarity="gaussian")
+    return hierarchy_of_image(photo(height=32, width=32), TreeOptions(similarity="gaussian"))
 
 
 def test_eq_loglhsigma_is_the_gaussian_likelihood_at_its_maximum(tree):

@@ -6,14 +6,16 @@ import pytest
 import torch
 from pictures import photo
 
+from pixtree.kernels.reference.positions import joint_histogram
+from pixtree.kernels.reference.sampling import extract
 from pixtree.tokenizer.aggregation import Similarity, aggregate
-from pixtree.tokenizer.ancestry import ancestry_of, cut_tree
+from pixtree.tokenizer.ancestry import ancestry_of
 from pixtree.tokenizer.encoder import Encoder
 from pixtree.tokenizer.injection import inject_means, reconstruction_loss
-from pixtree.tokenizer.positions import joint_histogram
-from pixtree.tokenizer.sampling import extract, frames
+from pixtree.tokenizer.sampling import frames
 from pixtree.trees.build import hierarchy_of_image
-from pixtree.trees.cuts import Level
+from pixtree.trees.cuts import Level, cut_tree
+from pixtree.trees.options import TreeOptions
 
 
 def test_sec_sp_cnn_the_encoder_is_a_residual_and_a_downsampling_branch():
@@ -28,7 +30,7 @@ def test_sec_sp_cnn_the_encoder_is_a_residual_and_a_downsampling_branch():
 
 def test_eq_weighted_aggr_weights_each_member_by_the_kernel_of_its_own_pick():
     """`eq:weighted_aggr`: f_{t+1} = Σ_u |S_t|/|S_{t+1}| κ(u, u_max) f_t(u), here spelled out over two levels."""
-    tree = hierarchy_of_image(photo(height=10, width=12), similarity="gaussian", picks=True)
+    tree = hierarchy_of_image(photo(height=10, width=12), TreeOptions("gaussian"), picks=True)
     features = torch.randn(1, 4, tree.leaves, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     cut = cut_tree(tree, Level(2))
     ancestry = ancestry_of(tree, cut)

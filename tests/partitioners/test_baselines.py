@@ -125,8 +125,9 @@ def test_watershed_lines_follow_a_clear_edge():
 
 def test_spit_takes_the_level_nearest_to_the_count():
     from pixtree.trees.build import hierarchy_of_image
+    from pixtree.trees.options import TreeOptions
 
-    tree = hierarchy_of_image(ASTRONAUT, similarity="cosine")
+    tree = hierarchy_of_image(ASTRONAUT, TreeOptions(similarity="cosine"))
     counts = [int(tree.at_level(level).counts[0]) for level in range(tree.levels + 1)]
     nearest = min(counts, key=lambda count: abs(count - 60))
     assert int(partitioner("spit", 60)(ASTRONAUT[None]).counts[0]) == nearest

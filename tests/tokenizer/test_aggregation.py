@@ -5,21 +5,23 @@ import torch
 from pictures import constant, photo
 from torch.library import opcheck
 
-from pixtree.kernels import compiled
-from pixtree.kernels.segments import region_means
-from pixtree.kernels.types import MergeRule
-from pixtree.tokenizer.aggregation import KERNELS, MODES, Similarity, aggregate, group_softmax, region_features
-from pixtree.tokenizer.ancestry import Ancestry, ancestry_of, cut_tree, traced
-from pixtree.tokenizer.straight import straight_means
+from pixtree.kernels import kernels_for, operators
+from pixtree.kernels.reference.straight_through import group_softmax
+from pixtree.kernels.types import MOST_LEVELS, MergeRule
+from pixtree.tokenizer.aggregation import KERNELS, MODES, Similarity, aggregate, region_features
+from pixtree.tokenizer.ancestry import Ancestry, ancestry_of
+from pixtree.tokenizer.cutting import Cuts
 from pixtree.trees.build import hierarchy_of_image
 from pixtree.trees.criteria import Criterion, level_nodes
-from pixtree.trees.cuts import Exactly, Level
+from pixtree.trees.cuts import Exactly, Level, cut_tree
+from pixtree.trees.options import TreeOptions
+from pixtree.trees.partition import Partition
 
 PAPER = Criterion("aicc", rule="pixel", nodes="levels", penalty=0.05)
 
 
 def batch_of(images, budget, similarity="likelihood"):
-    trees = [hierarchy_of_image(image, similarity=similarity, picks=True) for image in images]
+    trees = [hierarchy_of_image(image, TreeOptions(similarity=similarity), picks=True) for image in images]
     cuts = [cut_tree(tree, budget) for tree in trees]
     labels = torch.stack([cut.labels for cut in cuts])
     count = int(labels.max()) + 1
@@ -32,8 +34,17 @@ PHOTOS = [photo(height=7, width=8), photo("coffee", 7, 8)]
 
 def levels_of(images, count=9):
     """The levels of the images' trees."""
-    planes = [compiled.lab(image) for image in images]
-    return [compiled.exact_cut(one, tuple(images[0].shape[1:]), MergeRule(), count, levels=True).levels for one in planes]
+    shape = tuple(images[0].shape[1:])
+    levels = torch.empty((len(images), 4, 2 * shape[0] * shape[1] + MOST_LEVELS), dtype=torch.int32)
+    for image, kept in zip(images, levels, strict=True):
+        kernels_for().exact_cut(kernels_for().lab(image), shape, MergeRule(), count, kept)
+    return levels
+
+
+def pooled_features(features, fixed, labels, count, ancestry, similarity, weight, mode):
+    shape = (labels.shape[0], 1, labels.shape[1])
+    cuts = Cuts(Partition(labels.view(shape)), count, True, fixed, None, ancestry)
+    return region_features(features, cuts, similarity, weight, mode, kernels_for())
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +74,7 @@ def test_members_are_levels_regions_inside_regions_and_picks_are_their_neighbour
 
 def test_both_ways_to_an_ancestry_agree():
     (tree,), _, ancestry = batch_of([photo("coffee", 21, 26)], Exactly(17))
-    group, partner = traced(tree, cut_tree(tree, Exactly(17)).opened)
+    group, partner = kernels_for("torch").trace(tree.tree, cut_tree(tree, Exactly(17)).opened)
     assert torch.equal(ancestry.group[0], group)
     assert torch.equal(ancestry.partner[0], partner)
 
@@ -88,10 +99,10 @@ def test_a_member_has_picked_its_most_similar_neighbour_under_the_gaussian_kerne
 
 def test_the_mean_and_the_straight_value_are_exactly_the_means(example):
     features, fixed, labels, ancestry = example
-    expected = region_means(features, labels, 9)
+    expected = kernels_for().region_means(features, labels, 9)
     for mode in ("mean", "straight"):
         assert torch.allclose(aggregate(features, fixed, ancestry, with_kernel(), 0.7, mode), expected, atol=1e-12)
-        assert torch.allclose(region_features(features, fixed, labels, 9, ancestry, with_kernel(), 0.7, mode), expected, atol=1e-12)
+        assert torch.allclose(pooled_features(features, fixed, labels, 9, ancestry, with_kernel(), 0.7, mode), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -119,14 +130,15 @@ class _Bound:
         return torch.func.functional_call(self.similarity, self.weights, arguments)
 
 
-def test_the_fused_straight_gradient_is_that_of_the_definition(example):
+@pytest.mark.parametrize("way", ["torch", "numba"])
+def test_the_straight_gradient_over_levels_is_that_over_an_ancestry(example, way):
     features, fixed, labels, ancestry = example
     similarity, results, levels = with_kernel(), [], levels_of(PHOTOS)
     coefficients = torch.randn(2, 9, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    for fused in (True, False):
+    for by_levels in (True, False):
         planes, weight = features.clone().requires_grad_(), torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
-        if fused:
-            pooled = straight_means(planes, fixed, weight, similarity.precision, labels, 9, levels)
+        if by_levels:
+            pooled = kernels_for(way).straight_means(planes, fixed, weight, similarity.precision, labels, 9, levels)
         else:
             pooled = aggregate(planes, fixed, ancestry, similarity, weight, "straight")
         results.append(torch.autograd.grad((pooled * coefficients).sum(), (planes, weight, similarity.log_sigma)))
@@ -139,14 +151,14 @@ def test_the_operator_is_well_behaved(example):
     features, fixed, labels, _ = example
     weight, precision = (torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in (0.7, 0.5))
     arguments = (labels, 9, levels_of(PHOTOS))
-    opcheck(straight_means, (features.clone().requires_grad_(), fixed, weight, precision, *arguments))
+    opcheck(operators.straight_means, (features.clone().requires_grad_(), fixed, weight, precision, *arguments))
 
 
 def test_no_gradient_crosses_images(example):
     features, fixed, labels, ancestry = example
     for mode in MODES:
         planes = features.clone().requires_grad_()
-        region_features(planes, fixed, labels, 9, ancestry, with_kernel(), 0.7, mode)[0].square().sum().backward()
+        pooled_features(planes, fixed, labels, 9, ancestry, with_kernel(), 0.7, mode)[0].square().sum().backward()
         assert bool((planes.grad[0] != 0).any())
         assert bool((planes.grad[1] == 0).all())
 
@@ -159,7 +171,7 @@ def test_nothing_is_nan_at_any_scale_of_features(mode, kernel, scale):
     _, labels, ancestry = batch_of(images, Exactly(10))
     planes = (torch.stack(images).flatten(2).to(torch.float32) / 255 * scale).requires_grad_()
     similarity = Similarity(kernel)
-    pooled = region_features(planes, torch.zeros(2, 0, 168), labels.flatten(1), 10, ancestry, similarity, 1.0, mode)
+    pooled = pooled_features(planes, torch.zeros(2, 0, 168), labels.flatten(1), 10, ancestry, similarity, 1.0, mode)
     pooled.square().sum().backward()
     assert bool(pooled.isfinite().all())
     assert bool(planes.grad.isfinite().all())
@@ -177,7 +189,8 @@ def test_torn_regions_take_the_feature_of_the_node_they_chose():
 def test_regions_that_no_tree_made_take_plain_means(example):
     features, fixed, labels, _ = example
     assert torch.equal(
-        region_features(features, fixed, labels, 9, None, with_kernel(), 0.7, "raw"), region_means(features, labels, 9)
+        pooled_features(features, fixed, labels, 9, None, with_kernel(), 0.7, "raw"),
+        kernels_for().region_means(features, labels, 9),
     )
 
 

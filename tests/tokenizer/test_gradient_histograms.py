@@ -1,8 +1,14 @@
 """Gradient histograms: known gradients, sums of one, differentiable in the image."""
 
+from functools import partial
+
 import torch
 
-from pixtree.tokenizer.gradients import GradientHistogram, compressed, gradient_histogram, scharr
+from pixtree.kernels import kernels_for
+from pixtree.tokenizer import gradients as module
+from pixtree.tokenizer.gradients import GradientHistogram, compressed, scharr
+
+gradient_histogram = partial(module.gradient_histogram, kernels=kernels_for())
 
 LABELS = torch.tensor([[[0, 0, 1, 1], [0, 0, 1, 1], [2, 2, 2, 2]]], dtype=torch.int32)
 

@@ -4,17 +4,11 @@ import pytest
 import torch
 from torch.library import opcheck
 
-from pixtree.kernels.segments import region_sizes
-from pixtree.models.positions import cell_counts
-from pixtree.tokenizer.positions import (
-    KERNELS,
-    Positions,
-    axis_bins,
-    embed_cells,
-    embedded_on_grid,
-    joint_histogram,
-    resampled_table,
-)
+from pixtree.kernels import kernels_for, operators
+from pixtree.kernels.reference.positions import KERNELS
+from pixtree.tokenizer.positions import Positions, resampled_table
+
+joint_histogram = kernels_for().joint_histogram
 
 PATCHES = (torch.arange(64)[:, None] // 16 * 4 + torch.arange(64) // 16).to(torch.int32)[None]
 
@@ -74,8 +68,9 @@ def test_gradients_of_the_table_agree_with_finite_differences(kernel):
 def test_the_fused_embedding_is_histogram_times_table(grid):
     labels = torch.stack((PATCHES[0], PATCHES[0].T - 1))
     table = torch.randn(grid[0] * grid[1], 6, requires_grad=True)
-    fused = embedded_on_grid(labels, 17, grid, table)
-    plain = (cell_counts(labels, 17, grid) / region_sizes(labels.flatten(1), 17).clamp_min(1.0)) @ table
+    fused = kernels_for("numba").embed_cells(labels, 17, grid, table)
+    kernels = kernels_for("torch")
+    plain = (kernels.cell_counts(labels, 17, grid) / kernels.region_sizes(labels.flatten(1), 17).clamp_min(1.0)) @ table
     assert torch.allclose(fused, plain, atol=1e-6)
     weights = torch.randn_like(plain)
     found, expected = (torch.autograd.grad((one * weights).sum(), table)[0] for one in (fused, plain))
@@ -89,8 +84,8 @@ def test_positions_follow_autocast():
 
 
 def test_the_operator_is_well_behaved():
-    bins = axis_bins(64, 4).cell[:, 0]
-    opcheck(embed_cells, (PATCHES, 16, 4 * bins, bins, torch.randn(16, 6, requires_grad=True)))
+    opcheck(operators.embed_cells, (PATCHES, 16, 4, 4, torch.randn(16, 6, requires_grad=True)))
+    opcheck(operators.cell_counts, (PATCHES, 16, 4, 4))
 
 
 def test_unknown_kernels_are_refused():

@@ -4,9 +4,12 @@ import pytest
 import torch
 from torch.library import opcheck
 
-from pixtree.kernels.segments import paint, region_boxes
-from pixtree.tokenizer.boxes import sample_boxes
-from pixtree.tokenizer.sampling import Sampler, extract, frames, taps
+from pixtree.kernels import kernels_for
+from pixtree.kernels.operators import sample_boxes
+from pixtree.kernels.reference.sampling import extract, taps
+from pixtree.tokenizer.sampling import Sampler, frames
+
+defined = kernels_for("torch").sample
 
 PATCHES = (torch.arange(48)[:, None] // 16 * 2 + torch.arange(32) // 16).to(torch.int32)[None]
 
@@ -15,7 +18,7 @@ def example(samples: int = 3, dtype: torch.dtype = torch.float64):
     generator = torch.Generator().manual_seed(1)
     image = torch.rand(2, 3, 7, 9, generator=generator, dtype=dtype)
     labels = torch.stack((torch.arange(63).view(7, 9) // 16, torch.arange(63).view(7, 9) % 9 // 3)).to(torch.int32)
-    frame = frames(region_boxes(labels, 4), (7, 9), 2, None)
+    frame = frames(kernels_for().region_boxes(labels, 4), (7, 9), 2, None)
     frame[1, 3] = 0
     background = torch.rand(3, samples, samples, generator=generator, dtype=dtype)
     return image, labels, frame, torch.tensor(0.3, dtype=dtype), background
@@ -23,7 +26,7 @@ def example(samples: int = 3, dtype: torch.dtype = torch.float64):
 
 def test_square_patches_return_their_pixels_unchanged():
     image = torch.rand(1, 3, 48, 32)
-    tokens = Sampler()(image, PATCHES, 6)
+    tokens = Sampler()(image, torch.zeros(1, 6, 3), torch.ones(3), torch.zeros(3), PATCHES)
     expected = image.unfold(2, 16, 16).unfold(3, 16, 16).permute(0, 2, 3, 1, 4, 5).flatten(1, 2)
     assert torch.equal(tokens, expected)
 
@@ -36,12 +39,6 @@ def injected(channels: int = 3, dtype: torch.dtype = torch.float64):
     shapes = ((2, channels, 7, 9), (2, 4, channels), (channels,), (channels,), (channels, 3, 3))
     pixels, change, scale, shift, background = (torch.rand(shape, generator=generator, dtype=dtype) for shape in shapes)
     return pixels, change, scale, shift, labels, frame, mix, background
-
-
-def defined(pixels, change, scale, shift, labels, frame, mix, background):
-    """What `sample_boxes` computes, in its own words."""
-    picture = pixels + paint(change, labels.flatten(1)).view_as(pixels)
-    return extract(scale[:, None, None] * picture + shift[:, None, None], labels, frame, mix, background)
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4, 6])

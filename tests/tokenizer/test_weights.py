@@ -7,8 +7,9 @@ import torch
 from pictures import photo
 from torch import nn
 
-from pixtree.kernels.segments import paint
-from pixtree.tokenizer.tokenizer import Options, Tokenizer, region_encoder
+from pixtree.kernels import kernels_for
+from pixtree.tokenizer.options import Options
+from pixtree.tokenizer.tokenizer import Tokenizer, region_encoder
 from pixtree.tokenizer.weights import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -68,7 +69,7 @@ def test_the_shipped_weights_are_small_and_load_without_a_network():
 
 
 def test_shipped_features_reconstruct_unseen_photos_better_in_the_mean_than_region_means_of_the_lab_partition():
-    learned, lab = (region_encoder(Options(compactness=0.0)) for _ in range(2))
+    learned, lab = (region_encoder(Options().changed(compactness=0.0)) for _ in range(2))
     shipped_weights().into(learned)
     with torch.no_grad():
         lab.decision.value.fill_(-50.0)
@@ -98,7 +99,7 @@ def test_the_released_encoder_runs_in_our_engine():
         found = encoder.colour(expected.movedim(1, -1)).movedim(-1, 1)
         assert torch.allclose(found, colours, atol=1e-5)
         regions = encoder(images, Exactly(10))
-    assert paint(regions.colours, regions.labels).shape == (2, 3, 24 * 32)
+    assert kernels_for().paint(regions.colours, regions.labels).shape == (2, 3, 24 * 32)
 
 
 def test_what_is_no_release_is_refused():

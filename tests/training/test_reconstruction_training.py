@@ -7,7 +7,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from pixtree.cli.main import app
-from pixtree.tokenizer.tokenizer import Options, region_encoder
+from pixtree.tokenizer.options import Options
+from pixtree.tokenizer.tokenizer import region_encoder
 from pixtree.tokenizer.weights import load_weights
 from pixtree.training.data import RandomCrops, image_files
 from pixtree.training.loop import Plan, train
@@ -24,7 +25,7 @@ def folder(tmp_path):
 
 def encoder():
     torch.manual_seed(0)
-    return region_encoder(Options(features=4, hidden=6, compactness=0.0))
+    return region_encoder(Options().changed(features=4, hidden=6, compactness=0.0))
 
 
 def test_the_batch_of_a_step_depends_on_seed_and_step_alone(folder):

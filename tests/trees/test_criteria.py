@@ -8,7 +8,7 @@ from pictures import constant, noise, photo
 
 from pixtree.trees.build import hierarchy_of_image
 from pixtree.trees.criteria import Criterion, degrees_of_freedom, level_nodes, likelihood_constant, misfit, scores
-from pixtree.trees.cuts import Level, opened_nodes, region_nodes
+from pixtree.trees.cuts import Level, opened_nodes
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_the_generalised_normal_of_shape_two_is_the_gaussian(tree):
 
 @pytest.mark.parametrize("shape", [1.0, 0.5])
 def test_other_shapes_use_the_pixels_of_the_region(tree, shape):
-    node = region_nodes(tree, opened_nodes(tree, Level(2)))
+    node = tree.region_nodes(opened_nodes(tree, Level(2)))
     some = int(node[0])
     pixels = tree.features.T[node == some].to(torch.float64)
     power = shape * (pixels - pixels.mean(0)).abs().pow(shape).mean(0)

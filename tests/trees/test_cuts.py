@@ -8,13 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pictures import checkerboard, constant, noise, photo, small_images
 
-from pixtree.kernels import compiled, reference
+from pixtree.kernels import kernels_for
 from pixtree.kernels.reference.attributes import parents_of
 from pixtree.trees.build import hierarchy_of_image
 from pixtree.trees.criteria import Criterion, scores
-from pixtree.trees.cuts import AtMost, Exactly, Level, budget_of, opened_nodes, region_nodes
+from pixtree.trees.cuts import AtMost, Exactly, Level, budget_of, opened_nodes
 from pixtree.trees.hierarchy import Hierarchy
+from pixtree.trees.options import TreeOptions
 from pixtree.trees.partition import Partition
+
+compiled, reference = kernels_for("numba"), kernels_for("torch")
 
 
 def random_tree(leaves: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -63,7 +66,7 @@ def test_on_small_images_the_criterions_cut_equals_brute_force(image, name):
     tree = hierarchy_of_image(image)
     criterion = Criterion(name, penalty=0.02, single_volume=0.5)
     cost = scores(tree, criterion)
-    chosen = region_nodes(tree, opened_nodes(tree, criterion)).unique()
+    chosen = tree.region_nodes(opened_nodes(tree, criterion)).unique()
     best = min(float(cost[nodes].sum()) for nodes in all_cuts(2 * tree.leaves - 2, tree.left, tree.right))
     assert float(cost[chosen].sum()) == pytest.approx(best)
 
@@ -117,7 +120,7 @@ def energy_of(tree: Hierarchy, opened: torch.Tensor) -> float:
 @pytest.mark.parametrize("energy", ["likelihood", "squared_error"])
 @pytest.mark.parametrize("image", [photo(height=14, width=15), noise(13, 14), photo("coffee", 12, 18)])
 def test_the_cut_with_n_regions_is_optimal_at_every_hull_point(image, energy):
-    tree = hierarchy_of_image(image, energy=energy)
+    tree = hierarchy_of_image(image, TreeOptions(energy=energy))
     least = least_energies(tree)
     ours = np.array([energy_of(tree, opened_nodes(tree, Exactly(n))) for n in range(1, tree.leaves + 1)])
     assert (ours >= least - 1e-6 * least[0]).all()
@@ -196,11 +199,11 @@ def test_at_most_does_not_pretend_to_merge_what_is_no_cut():
 
 
 def test_the_pixel_rule_tears_nodes_apart_and_costs_more_than_the_optimum():
-    tree = hierarchy_of_image(photo(), similarity="gaussian")
+    tree = hierarchy_of_image(photo(), TreeOptions(similarity="gaussian"))
     paper, ours = (Criterion(rule=rule, nodes="levels", penalty=0.05) for rule in ("pixel", "optimal"))
     partition = tree.cut(budget=paper)
     assert Partition.from_labels(partition.labels) == partition
-    chosen = region_nodes(tree, opened_nodes(tree, ours)).unique()
+    chosen = tree.region_nodes(opened_nodes(tree, ours)).unique()
     best = float(scores(tree, ours)[chosen].sum())
     taken = tree.kernels.best_ancestors(scores(tree, paper).nan_to_num(nan=torch.inf, posinf=torch.inf), tree.parent).unique()
     assert best < float(scores(tree, paper)[taken].sum())
@@ -232,7 +235,7 @@ def test_exactly_one_budget_is_asked_for():
 
 def test_region_nodes_are_the_nodes_of_the_cut():
     tree = hierarchy_of_image(photo(height=20, width=20))
-    node = region_nodes(tree, opened_nodes(tree, Exactly(13)))
+    node = tree.region_nodes(opened_nodes(tree, Exactly(13)))
     labels = tree.cut(tokens=13).labels.flatten().to(torch.int64)
     assert torch.equal(tree.size[node].to(torch.int64), tree.cut(tokens=13).areas()[labels])
 

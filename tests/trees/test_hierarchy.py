@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from pictures import checkerboard, constant, noise, photo, small_images
 
 from pixtree.kernels.reference.attributes import depths
-from pixtree.trees.build import hierarchy_of_features, hierarchy_of_image
+from pixtree.trees.build import hierarchy_of_image, hierarchy_of_planes
 from pixtree.trees.hierarchy import Hierarchy
+from pixtree.trees.options import TreeOptions
 from pixtree.trees.partition import Partition
 from pixtree.trees.similarity import SIMILARITIES
 
@@ -53,7 +54,7 @@ def test_every_node_is_binary_connected_and_knows_its_pixels(image):
 def test_nodes_inside_a_mask_are_connected_and_count_their_edges(similarity):
     image = photo(height=12, width=13)
     mask = noise(12, 13, 1, seed=3)[0] > 60
-    tree = hierarchy_of_image(image, mask=mask, similarity=similarity)
+    tree = hierarchy_of_image(image, TreeOptions(similarity=similarity), mask=mask)
     pixel = torch.nonzero(mask.flatten()).flatten()
     first, second = (ends.tolist() for ends in tree.edges)
     for node, leaves in enumerate(members(tree)[: 2 * tree.leaves - tree.pieces]):
@@ -65,7 +66,7 @@ def test_nodes_inside_a_mask_are_connected_and_count_their_edges(similarity):
 @pytest.mark.parametrize("similarity", SIMILARITIES)
 @pytest.mark.parametrize("image", [photo(), noise(40, 40), constant(30, 30), checkerboard(17, 18)])
 def test_levels_are_monotone_refinements_from_pixels_to_one_region(image, similarity):
-    tree = hierarchy_of_image(image, similarity=similarity)
+    tree = hierarchy_of_image(image, TreeOptions(similarity=similarity))
     finer = tree.at_level(0)
     assert int(finer.counts) == tree.leaves
     for level in range(1, tree.levels + 1):
@@ -105,7 +106,7 @@ def test_equal_inputs_give_equal_trees():
 
 
 def test_every_region_picks_its_most_similar_neighbour_in_the_first_round():
-    tree = hierarchy_of_image(photo(height=20, width=20), similarity="gaussian")
+    tree = hierarchy_of_image(photo(height=20, width=20), TreeOptions(similarity="gaussian"))
     labels = tree.at_level(1).labels[0].flatten()
     first, second = tree.edges
     distance = (tree.features[:, first] - tree.features[:, second]).square().sum(0)
@@ -129,7 +130,7 @@ def test_a_tree_reads_back_as_it_was_saved(tmp_path):
     mask = torch.ones(20, 30, dtype=torch.bool)
     mask[5:9, 3:] = False
     for inside in (None, mask):
-        tree = hierarchy_of_image(noise(20, 30), mask=inside, similarity="ward", energy="squared_error", floor=3.0)
+        tree = hierarchy_of_image(noise(20, 30), TreeOptions(similarity="ward", energy="squared_error", floor=3.0), mask=inside)
         tree.save(tmp_path / "tree.npz")
         again = Hierarchy.load(tmp_path / "tree.npz")
         assert again.rule == tree.rule
@@ -210,14 +211,14 @@ def test_scikit_image_takes_the_labels():
 
 def test_features_that_overflow_or_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="finite"):
-        hierarchy_of_features(torch.tensor([[1.0, torch.nan]]), (1, 2))
+        hierarchy_of_planes(torch.tensor([[1.0, torch.nan]]), (1, 2))
     with pytest.raises(ValueError, match="scale the features down"):
-        hierarchy_of_features(torch.tensor([[1.0, 1e9]]), (1, 2))
+        hierarchy_of_planes(torch.tensor([[1.0, 1e9]]), (1, 2))
     for mask in (torch.zeros(1, 2, dtype=torch.bool), torch.ones(2, 1, dtype=torch.bool), torch.ones(1, 2, dtype=torch.uint8)):
         with pytest.raises(ValueError, match="a mask must be bool"):
-            hierarchy_of_features(torch.zeros(3, 2), (1, 2), mask=mask)
+            hierarchy_of_planes(torch.zeros(3, 2), (1, 2), mask=mask)
     with pytest.raises(ValueError, match=r"planes \(C, H·W\)"):
-        hierarchy_of_features(torch.zeros(3, 5), (2, 2))
+        hierarchy_of_planes(torch.zeros(3, 5), (2, 2))
 
 
 @pytest.mark.parametrize(
@@ -226,10 +227,14 @@ def test_features_that_overflow_or_do_not_fit_are_refused():
         ({"similarity": "nearest"}, "likelihood, ward, gaussian, cosine, tanimoto, got 'nearest'"),
         ({"energy": "heat"}, "likelihood, squared_error, got 'heat'"),
         ({"floor": 0.0}, "positive number, got 0.0"),
-        ({"backend": "cuda"}, "auto, torch, numba, got 'cuda'"),
         ({"compactness": -1.0}, "from 0 up, got -1.0"),
     ],
 )
 def test_unknown_names_list_the_choices(options, message):
     with pytest.raises(ValueError, match=message):
-        hierarchy_of_image(noise(4, 4), **options)
+        TreeOptions(**options)
+
+
+def test_unknown_backends_list_the_choices():
+    with pytest.raises(ValueError, match="auto, torch, numba, got 'cuda'"):
+        hierarchy_of_image(noise(4, 4), backend="cuda")

@@ -4,7 +4,6 @@ from collections.abc import MutableSequence, Sequence
 from typing import Any
 
 import numpy as np
-from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 Nodes = Sequence[Any]
@@ -16,7 +15,6 @@ HEAP_NODE = np.dtype(
 SPINE_LIMIT = 64  # the right spine of a leftist heap of r nodes is at most log2(r + 1) long
 
 
-@register_jitable
 def join_heaps(a: int, b: int, nodes: Nodes, stack: MutableSequence[int]) -> int:
     """Root of two leftist heaps joined, largest (scale, id) on top; a negative root is the empty heap. O(log n)."""
     height = 0
@@ -70,7 +68,6 @@ def scale_set(left: Sequence[int], right: Sequence[int], gain: Sequence[float], 
                 nodes[inside]["scale"] = nodes[k]["scale"]
 
 
-@register_jitable
 def sum_regions(
     labels: NDArray[np.int32], features: NDArray[np.float32], sizes: NDArray[np.float64], sums: NDArray[np.float64]
 ) -> None:
@@ -85,7 +82,6 @@ def sum_regions(
                     sums[region, c] += np.float64(features[c, y, x])
 
 
-@register_jitable
 def keeps_connected(labels: NDArray[np.int32], y: int, x: int, region: int) -> bool:
     """Whether `region` stays connected without pixel (y, x), judged in the 3×3 ring around it; false if it would vanish there."""
     height, width = labels.shape
@@ -106,7 +102,6 @@ def keeps_connected(labels: NDArray[np.int32], y: int, x: int, region: int) -> b
     return neighbours > 0 and neighbours - links <= 1
 
 
-@register_jitable
 def misfit(features: NDArray[np.float32], y: int, x: int, means: NDArray[np.float64], region: int) -> float:
     """Squared distance between a pixel and the mean of a region."""
     total = 0.0

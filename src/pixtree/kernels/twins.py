@@ -52,3 +52,6 @@ class CompiledKernels(Kernels):
     region_sizes = staticmethod(segments.region_sizes)
     region_sums = staticmethod(segments.region_sums)
     straight_means = staticmethod(straight_through.straight_means)
+
+
+COMPILED = CompiledKernels()

@@ -16,7 +16,7 @@ from pixtree.models.retrofit import retrofit
 from pixtree.models.rotary import rotary_embedding
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
-from pixtree.partitioners import NAMES, Baseline, partitioner
+from pixtree.partitioners import NAMES, Baseline, name_of, partitioner
 from pixtree.tokenizer.options import options_from
 from pixtree.trees.criteria import Criterion
 from pixtree.trees.cuts import AtMost, Budget, Exactly, Level
@@ -47,7 +47,7 @@ def from_pretrained(source: str | Path, *, revision: str | None = None, token: s
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    model = model_of(_read_config(config_path))
+    model = model_of(read_config(config_path))
     try:
         tensors = load_file(weights_path)
     except SafetensorError as error:
@@ -161,7 +161,8 @@ def _files(source: str | Path, revision: str | None, token: str | None) -> tuple
     return Path(found[0]), Path(found[1])
 
 
-def _read_config(path: Path) -> dict[str, Any]:
+def read_config(path: Path) -> dict[str, Any]:
+    """The config of a checkpoint, or an error that says what is wrong with it."""
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -188,7 +189,7 @@ def _partitioner_config(engine: Any) -> dict[str, Any] | None:
         return None
     if not isinstance(engine, Baseline):
         raise ValueError(f"a partitioner of your own cannot be saved, got {type(engine).__name__}; use one of {', '.join(NAMES)}")
-    return {"name": type(engine).__name__.lower(), **{field.name: getattr(engine, field.name) for field in fields(engine)}}
+    return {"name": name_of(engine), **{field.name: getattr(engine, field.name) for field in fields(engine)}}
 
 
 def _partitioner_from(config: Mapping[str, Any] | None) -> Baseline | None:

@@ -46,4 +46,9 @@ def partitioner(name: str, tokens: int | None = None, **options: Any) -> Baselin
     return method(tokens, **options)  # type: ignore[arg-type]
 
 
-__all__ = ["NAMES", "Baseline", "partitioner"]
+def name_of(engine: Baseline) -> str:
+    """The name under which `partitioner` makes an engine of this kind."""
+    return next(name for name, method in _METHODS.items() if method is type(engine))
+
+
+__all__ = ["NAMES", "Baseline", "name_of", "partitioner"]

@@ -15,11 +15,7 @@ Kernel = Callable[..., Any]
 
 PACKAGE = Path(__file__).parents[1]
 # Machine code is inlined across the files of these folders; a test checks that nothing is compiled elsewhere.
-FOLDERS = {
-    "kernels": ("kernels", "runtime"),
-    "vector": ("vector", "kernels", "runtime"),
-    "tokenizer": ("tokenizer", "kernels", "runtime"),
-}
+FOLDERS = {"kernels": ("kernels", "runtime"), "vector": ("vector", "kernels", "runtime")}
 
 
 @cache

@@ -1,7 +1,7 @@
 """The cut of a batch: its partition, and what the gradients of its regions need."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,6 +14,19 @@ from pixtree.tokenizer.distance import Distance
 from pixtree.trees.build import hierarchy_of_planes
 from pixtree.trees.cuts import Budget, Exactly, cut_tree
 from pixtree.trees.partition import Partition
+
+
+class CutRule(NamedTuple):
+    """A merge rule with what the operator needs of it, made once: compilers cannot read enumerations."""
+
+    rule: MergeRule
+    numbers: tuple[float, ...]
+    prunable: bool
+
+    @classmethod
+    def of(cls, rule: MergeRule) -> "CutRule":
+        """The same rule."""
+        return cls(rule, tuple(float(number) for number in rule), rule.prunable)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +53,20 @@ def cuts_of_partition(partition: Partition) -> Cuts:
 
 @torch.no_grad()
 def cut_exactly(
-    images: Tensor, features: Tensor, distance: Distance, count: int, rule: MergeRule, *, levels: bool, backend: str
+    images: Tensor, features: Tensor, distance: Distance, count: int, rule: CutRule, *, levels: bool, backend: str
 ) -> Cuts:
     """The cut of images (B, C, H, W) with features (B, d, P) into exactly min(count, P) regions each: one operator."""
-    numbers = [float(number) for number in rule]
     scale = torch.as_tensor(distance.scale(), dtype=torch.float32)
     labels, fixed, kept = operators.cut_exactly(
-        images, features.to(torch.float32), scale, count, distance.sees_colour, distance.unit, numbers, levels, backend
+        images,
+        features.detach().to(torch.float32),
+        scale,
+        count,
+        distance.sees_colour,
+        distance.unit,
+        rule.numbers,
+        levels,
+        backend,
     )
     rows = min(count, int(images.shape[2] * images.shape[3]))
     return Cuts(Partition(labels), rows, True, *((fixed, kept) if levels else (None, None)))
@@ -54,10 +74,10 @@ def cut_exactly(
 
 @torch.no_grad()
 def cut_batch(
-    images: Tensor, features: Tensor, distance: Distance, budget: Budget, rule: MergeRule, *, ancestry: bool, backend: str
+    images: Tensor, features: Tensor, distance: Distance, budget: Budget, rule: CutRule, *, ancestry: bool, backend: str
 ) -> Cuts:
     """The cut of images (B, C, H, W) with features (B, d, P) under any budget; an ancestry if that is asked for."""
-    kernels, scale, learned = kernels_for(backend, features.device), distance.scale(), features.to(torch.float32)
+    kernels, scale, learned = kernels_for(backend, features.device), distance.scale(), features.detach().to(torch.float32)
     shape = (int(images.shape[2]), int(images.shape[3]))
     fixed = learned.new_empty((len(images), distance.fixed_count(images), learned.shape[2])) if ancestry else None
 
@@ -65,7 +85,7 @@ def cut_batch(
         seen = distance.colours(images[number], kernels)
         part = None if fixed is None else fixed[number]
         planes = kernels.distance_planes(seen, learned[number], shape, distance.unit, scale, part)
-        tree = hierarchy_of_planes(planes, shape, rule, picks=ancestry, backend=backend)
+        tree = hierarchy_of_planes(planes, shape, rule.rule, picks=ancestry, backend=backend)
         found = cut_tree(tree, budget)
         return found.labels, ancestry_of(tree, found) if ancestry else None
 
@@ -82,7 +102,7 @@ def cut(
     features: Tensor,
     distance: Distance,
     budget: Budget,
-    rule: MergeRule,
+    rule: CutRule,
     *,
     levels: bool,
     ancestry: bool,

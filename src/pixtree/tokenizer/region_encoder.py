@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from pixtree.kernels import kernels_for
+from pixtree.runtime.precision import full_precision
 from pixtree.tokenizer.aggregation import MODES, Similarity, region_features
-from pixtree.tokenizer.cutting import Cuts, cut, cuts_of_partition
+from pixtree.tokenizer.cutting import CutRule, Cuts, cut, cuts_of_partition
 from pixtree.tokenizer.distance import Distance
 from pixtree.tokenizer.encoder import Encoder
 from pixtree.trees.cuts import Budget, is_whole
@@ -74,7 +75,7 @@ class RegionEncoder(nn.Module):
             raise ValueError(f"an aggregation is one of {', '.join(MODES)}, got {aggregation!r}; choose one of these")
         # The name of weights in files is `decision`, so the distance keeps it.
         self.encoder, self.decision, self.similarity = encoder, distance, similarity
-        self.aggregation, self.tree, self.backend = aggregation, tree, backend
+        self.aggregation, self.rule, self.backend = aggregation, CutRule.of(tree.rule), backend
         lift = encoder.residual.weight
         self.colour = nn.Linear(lift.shape[0], lift.shape[1])
         with torch.no_grad():
@@ -88,12 +89,11 @@ class RegionEncoder(nn.Module):
 
     def cut(self, images: Tensor, features: Tensor, budget: Budget) -> Cuts:
         """The partition of images (B, C, H, W) with features (B, d, P), and how its regions came about if gradients ask for it."""
-        rule = self.tree.rule
         traced = torch.is_grad_enabled() or self.aggregation not in ("mean", "straight") or not is_whole(budget)
         default = self.aggregation == "straight" and self.similarity.kernel == "gaussian" and is_whole(budget)
-        levels = traced and default and rule.prunable
+        levels = traced and default and self.rule.prunable
         ancestry = traced and not levels
-        return cut(images, features, self.decision, budget, rule, levels=levels, ancestry=ancestry, backend=self.backend)
+        return cut(images, features, self.decision, budget, self.rule, levels=levels, ancestry=ancestry, backend=self.backend)
 
     def forward(self, images: Tensor, budget: Budget, partition: Partition | None = None) -> EncodedRegions:
         """Regions of images (B, C, H, W), uint8 or float 0..1, by the tree's cut or as a given partition has them."""
@@ -103,7 +103,7 @@ class RegionEncoder(nn.Module):
                 f"this tokenizer takes images of {channels} channels, got {pixels.shape[1]}; convert them or give channels= to it"
             )
         features = self.encode(pixels)
-        with torch.autocast(pixels.device.type, enabled=False):
+        with full_precision(pixels.device):
             cuts = self.cut(images, features, budget) if partition is None else cuts_of_partition(partition)
             return self.pooled(pixels, features, cuts)
 

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from pixtree.runtime.precision import full_precision
 from pixtree.tokenizer.aggregation import Similarity
 from pixtree.tokenizer.distance import Distance
 from pixtree.tokenizer.encoder import Encoder
@@ -111,14 +112,14 @@ class Tokenizer(nn.Module):
     def embed(self, regions: EncodedRegions) -> Tokens:
         """Tokens of encoded regions."""
         labels, count = regions.partition.labels, regions.count
-        with torch.autocast(labels.device.type, enabled=False):
+        with full_precision(labels.device):
             features = self.samples(regions).flatten(2)
         if self.projection is not None:
             features = self.projection(features)
         if self.positions is not None:
             features = features + self.positions(labels, count)
         if self.gradients is not None:
-            with torch.autocast(labels.device.type, enabled=False):
+            with full_precision(labels.device):
                 features = features + self.gradients(regions.picture, labels, count)
         valid = torch.ones((len(labels), count), dtype=torch.bool, device=labels.device)
         if not regions.full:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numba.extending import register_jitable
 from torch import Tensor
 
 from pixtree.kernels import sequential
@@ -15,6 +16,8 @@ from pixtree.runtime.scratch import scratch
 
 FEW = 2**16  # values that are sorted faster than counted
 
+for _helper in (sequential.join_heaps, sequential.sum_regions, sequential.keeps_connected, sequential.misfit):
+    register_jitable(_helper)
 scale_set = kernel(sequential.scale_set)
 relax_in_place = kernel(sequential.relax)
 

@@ -29,7 +29,7 @@ def cut_exactly(
     only if `colour`. rule: the numbers of a `MergeRule`. levels: also give the fixed planes (B, K, H·W) in distances, and the
     levels (B, 4, L) int32 of the trees; both are empty otherwise. Images run in threads, whose number changes nothing.
     """
-    kernels, decided = kernels_for(backend, features.device), MergeRule.from_numbers(rule)
+    kernels, decided, scale = kernels_for(backend, features.device), MergeRule.from_numbers(rule), scale.detach()
     _, fixed, kept = _empty(images, features, colour, unit, levels)
     shape = (int(images.shape[2]), int(images.shape[3]))
 

@@ -1,0 +1,212 @@
+"""Every kernel by name: its twin gives what its definition gives, and these cases reach every line of the definitions."""
+
+import inspect
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import torch
+from pictures import constant, noise, photo
+
+from pixtree.kernels import Kernels, kernels_for
+from pixtree.kernels import reference as definitions
+from pixtree.kernels.reference.positions import KERNELS
+from pixtree.kernels.twins import CompiledKernels
+from pixtree.kernels.types import MOST_LEVELS, Cost, EncoderLayers, Energy, MergeRule
+
+DEFINED, COMPILED = kernels_for("torch"), kernels_for("numba")
+SHAPE = (9, 11)
+IMAGE = photo(height=9, width=11)
+MASK = torch.arange(99).view(SHAPE) % 7 != 3
+MASK[:, 6] = False  # pieces that do not touch
+PLANES, ALL = DEFINED.lab(IMAGE), torch.ones(SHAPE, dtype=torch.bool)
+TREE = DEFINED.build(PLANES, ALL, MergeRule(), True)
+RULES = [
+    *(MergeRule(cost, energy) for cost in Cost for energy in Energy),
+    *(MergeRule(length_quarters=quarters, ward_rounds=2) for quarters in range(5)),
+]
+LABELS = torch.stack((torch.arange(99).view(SHAPE) // 25, torch.arange(99).view(SHAPE) % 11 // 4)).to(torch.int32)
+LABELS[0, 0, :2] = -1
+
+
+def random(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.rand(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def children() -> tuple[torch.Tensor, torch.Tensor]:
+    return TREE.left, TREE.right
+
+
+def layers(channels: int = 3, size: int = 2, activation: bool = False, corners: bool = False, context: bool = True):
+    shapes = ((8, channels, 1, 1), (8,), (6, channels, size, size), (6,), (8, 6, size, size), (8,))
+    weights = [(random(*shape, seed=number) - 0.5).float().requires_grad_() for number, shape in enumerate(shapes)]
+    return EncoderLayers(*(weights if context else [*weights[:2], None, None, None, None]), activation, corners)
+
+
+def levels_for(image: torch.Tensor) -> torch.Tensor:
+    pixels = image.shape[1] * image.shape[2]
+    return torch.empty((4, 2 * pixels + MOST_LEVELS), dtype=torch.int32)
+
+
+def straight_case() -> tuple[object, ...]:
+    images = [photo(height=9, width=11), photo("coffee", 9, 11)]
+    levels = torch.stack([DEFINED.exact_cut(DEFINED.lab(one), SHAPE, MergeRule(), 1, levels_for(one)).levels for one in images])
+    labels = torch.stack([DEFINED.exact_cut(DEFINED.lab(one), SHAPE, MergeRule(), 7).labels for one in images])
+    scalars = (torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in (0.7, 0.4))
+    return random(2, 8, 99).requires_grad_(), random(2, 5, 99), *scalars, labels, 7, levels
+
+
+def sampling_case(channels: int, dtype: torch.dtype = torch.float64) -> tuple[object, ...]:
+    frame = torch.tensor([[[0.0, 0.0, 4.0, 6.0], [2.0, 1.0, 7.0, 9.0], [0.0] * 4, [3.0, 0.0, 6.0, 11.0]]] * 2)
+    learned = (random(2, 4, channels), random(1)[0], random(channels, 4, 4))
+    change, mix, background = (one.to(dtype).requires_grad_() for one in learned)
+    pixels, scale, shift = (one.to(dtype) for one in (random(2, channels, *SHAPE), random(channels), random(channels)))
+    return pixels, change, scale, shift, LABELS, frame, mix, background
+
+
+# Arguments of every function; a function without an entry fails below.
+CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
+    "all_within": lambda: [(PLANES, 1e3), (PLANES, 1.0), (PLANES * torch.nan, 1e3)],
+    "best_ancestors": lambda: [(random(197), TREE.parent), (torch.zeros(197, dtype=torch.float64), TREE.parent)],
+    "boxes": lambda: [(*torch.nonzero(ALL, as_tuple=True), *children())],
+    "build": lambda: [
+        *((PLANES, ALL, rule, True) for rule in RULES),
+        (PLANES[:, MASK.flatten()].contiguous(), MASK, MergeRule(), True),
+        (torch.zeros(2, 99), ALL, MergeRule(Cost.COSINE)),
+    ],
+    "cell_counts": lambda: [(LABELS, 5, (3, 4))],
+    "cheapest_cut": lambda: [(random(197) * 9, *children()), (random(197).masked_fill(random(197) > 0.8, torch.nan), *children())],
+    "colours": lambda: [(IMAGE,), (IMAGE[:1],), (noise(5, 6, 4),), (noise(5, 6, 5) / 255.0,), (photo(height=4, width=4) / 255.0,)],
+    "connected_pieces": lambda: [(LABELS[0],), (LABELS[1] % 2,)],
+    "cut_labels": lambda: [(TREE.parent, DEFINED.open_largest(TREE.gain, *children(), count)) for count in (0, 20, 98)],
+    "distance_planes": lambda: [
+        (PLANES, random(4, 99).float(), SHAPE, unit, scale, None) for unit, scale in ((1.0, 3.0), (0.0, torch.tensor(1e9)))
+    ],
+    "embed_cells": lambda: [(LABELS, 5, (3, 4), random(12, 6).requires_grad_())],
+    "encode": lambda: [
+        (random(2, 3, 9, 11).float(), layers()),
+        (random(1, 4, 8, 4).float(), layers(4)),
+        (random(2, 3, 5, 6).float(), layers(size=3, activation=True, corners=True)),
+        (random(1, 3, 5, 6).float(), layers(context=False)),
+    ],
+    "exact_cut": lambda: [
+        (PLANES, SHAPE, MergeRule(), 1),
+        (PLANES, SHAPE, MergeRule(Cost.COSINE), 9),
+        (DEFINED.lab(constant(1, 1)), (1, 1), MergeRule(), 1, levels_for(constant(1, 1))),
+    ],
+    "joins": lambda: [(TREE.parent, torch.arange(98), torch.arange(1, 99))],
+    "joint_histogram": lambda: [(LABELS, 5, 4, kernel, 0.3) for kernel in KERNELS],
+    "lab": lambda: [(IMAGE,), (IMAGE / 255.0,), (random(3, 4, 4).float() * 1.2 - 0.1,)],
+    "moments": lambda: [(PLANES, *children())],
+    "open_largest": lambda: [(TREE.gain, *children(), count) for count in (0, 1, 40, 98)],
+    "paint": lambda: [(random(2, 4, 3).requires_grad_(), LABELS.flatten(1))],
+    "persistence": lambda: [(TREE.gain, *children())],
+    "region_boxes": lambda: [(LABELS, 6)],
+    "region_means": lambda: [(random(2, 3, 99).requires_grad_(), LABELS.flatten(1), 6)],
+    "region_sizes": lambda: [(LABELS.flatten(1), 6)],
+    "region_sums": lambda: [(random(2, 3, 99).requires_grad_(), LABELS.flatten(1), 6)],
+    "relax": lambda: [(LABELS[0], PLANES.view(3, *SHAPE), 2, 20.0)],
+    "sample": lambda: [sampling_case(3), sampling_case(5)],
+    "sizes": lambda: [children()],
+    "straight_means": lambda: [straight_case()],
+    "sum_upwards": lambda: [(torch.arange(197, dtype=torch.int32), *children())],
+    "trace": lambda: [(TREE, DEFINED.open_largest(TREE.gain, *children(), count)) for count in (0, 30)],
+    "volumes": lambda: [(TREE.parent, *children(), ALL)],
+}
+# Functions that need no twin, with what reaches them.
+UNTWINNED: dict[str, Callable[[], list[tuple[object, ...]]]] = {
+    "coordinates": lambda: [(SHAPE, 2.0)],
+    "lightness": lambda: [(IMAGE[:1],)],
+    "pixel_edges": lambda: [(MASK,)],
+    "region_minima": lambda: [(random(2, 3, 99), LABELS.flatten(1), 6)],
+    "select_largest": lambda: [(random(9), 4), (torch.ones(9), 4)],
+}
+LEARNED = {"embed_cells", "encode", "paint", "region_means", "region_sums", "sample", "straight_means"}
+
+
+def names(kernels: type[Kernels]) -> set[str]:
+    return {name for name in vars(kernels) if not name.startswith("_")}
+
+
+def tensors(value: object) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [one for part in value for one in tensors(part)] if isinstance(value, tuple | list) else []
+
+
+def test_every_function_has_a_case():
+    assert set(CASES) == names(CompiledKernels)
+    assert set(CASES) | set(UNTWINNED) == names(Kernels)
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_a_twin_stands_in_the_file_of_its_definition_under_its_name(name):
+    definition, twin = getattr(Kernels, name), getattr(CompiledKernels, name)
+    folder = "pixtree.kernels"
+    assert definition.__module__.startswith(f"{folder}.reference.")
+    assert twin.__module__ == definition.__module__.replace(".reference.", ".compiled.")
+    assert definition.__name__ == twin.__name__ == name
+    assert list(inspect.signature(definition).parameters) == list(inspect.signature(twin).parameters)
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_a_twin_gives_what_its_definition_gives(name):
+    for arguments in CASES[name]():
+        expected, found = (getattr(kernels, name)(*arguments) for kernels in (DEFINED, COMPILED))
+        if isinstance(expected, bool):
+            assert expected == found
+        for a, b in zip(tensors(expected), tensors(found), strict=True):
+            assert a.dtype == b.dtype
+            if name not in LEARNED:
+                assert torch.equal(a.nan_to_num(7.0), b.nan_to_num(7.0))
+                continue
+            assert torch.allclose(a, b, atol=1e-5)
+            leaves = [one for one in tensors(arguments) if one.requires_grad]
+            weights = torch.randn(a.shape, generator=torch.Generator().manual_seed(1)).to(a)
+            gradients = (torch.autograd.grad((one * weights).sum(), leaves) for one in (a, b))
+            for first, second in zip(*gradients, strict=True):
+                assert torch.allclose(first, second, atol=1e-4 * max(1.0, float(first.abs().max())))
+
+
+def test_the_cases_reach_every_line_of_the_definitions():
+    folder = Path(definitions.__file__).parent
+    modules = [import_module(f"pixtree.kernels.reference.{path.stem}") for path in folder.glob("*.py") if path.stem != "__init__"]
+    reached: set[tuple[str, int]] = set()
+
+    def watch(frame, event, _):
+        if not frame.f_code.co_filename.startswith(str(folder)):
+            return None
+        reached.add((frame.f_code.co_filename, frame.f_lineno))
+        return watch
+
+    before = sys.gettrace()
+    sys.settrace(watch)
+    try:
+        for name, arguments_of in {**CASES, **UNTWINNED}.items():
+            for arguments in arguments_of():
+                getattr(DEFINED, name)(*arguments)
+        fixed = torch.empty(5, 99)
+        DEFINED.distance_planes(PLANES, torch.zeros(1, 99), SHAPE, 1.0, 1.0, fixed)
+        with pytest.raises(ValueError, match="kernel of positions"):
+            DEFINED.joint_histogram(LABELS, 5, 4, "box")
+    finally:
+        sys.settrace(before)
+    missed = sorted({(Path(file).name, line) for file, line in body_lines(modules) if (file, line) not in reached})
+    assert not missed
+
+
+def body_lines(modules: list[object]) -> set[tuple[str, int]]:
+    """The executable lines of every function body."""
+    found: set[tuple[str, int]] = set()
+    for module in modules:
+        source = Path(module.__file__)
+        pending = [compile(source.read_text(), str(source), "exec")]
+        while pending:
+            code = pending.pop()
+            pending += [one for one in code.co_consts if inspect.iscode(one)]
+            if code.co_flags & inspect.CO_OPTIMIZED:  # functions, not modules and classes
+                lines = {line for _, _, line in code.co_lines() if line is not None}
+                found |= {(str(source), line) for line in lines - {code.co_firstlineno}}
+    return found

@@ -1,4 +1,4 @@
-"""CompiledKernels: the functions that have a compiled twin; all others stay what they are by definition."""
+"""CompiledKernels: the functions that have a compiled twin; all others are the definitions."""
 
 from pixtree.kernels.compiled import (
     ancestry,
@@ -19,7 +19,7 @@ from pixtree.kernels.definitions import Kernels
 
 
 class CompiledKernels(Kernels):
-    """Numba on the CPU. What decides trees is equal to the definition bit for bit, learned values to the last digits."""
+    """Numba on the CPU. Trees are equal to those of the definitions bit for bit; learned values may differ in the last digits."""
 
     trace = staticmethod(ancestry.trace)
     boxes = staticmethod(attributes.boxes)

@@ -1,4 +1,4 @@
-"""Full precision inside autocast: what decides, and what is sampled, is computed in float32 whatever the caller's precision."""
+"""Full precision inside autocast: partitions and samples are computed in float32 whatever the caller's precision."""
 
 from contextlib import AbstractContextManager, nullcontext
 

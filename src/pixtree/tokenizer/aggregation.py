@@ -60,7 +60,7 @@ class Rows(NamedTuple):
 
 
 def inner(a: Rows, b: Rows, weight: Tensor | float) -> Tensor:
-    """⟨a, b⟩ of what decides: fixed planes plus w times features."""
+    """⟨a, b⟩ of the vectors whose distance decides the partition: fixed planes plus w times features."""
     return (a.fixed * b.fixed).sum(1) + weight * (a.features * b.features).sum(1)
 
 

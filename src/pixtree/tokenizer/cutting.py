@@ -1,4 +1,4 @@
-"""The cut of a batch: its partition, and what the gradients of its regions need."""
+"""The cut of a batch: its partition, and the values that the gradients of its regions need."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from pixtree.trees.partition import Partition
 
 
 class CutRule(NamedTuple):
-    """A merge rule with what the operator needs of it, made once: compilers cannot read enumerations."""
+    """A merge rule and its plain numbers for the operator, made once, because compilers cannot read enumerations."""
 
     rule: MergeRule
     numbers: tuple[float, ...]
@@ -108,7 +108,7 @@ def cut(
     ancestry: bool,
     backend: str,
 ) -> Cuts:
-    """The cut of a batch, by the shortest way that gives what is asked for."""
+    """The cut of a batch, by the shortest way to the result that is asked for."""
     if isinstance(budget, Exactly) and not ancestry:
         return cut_exactly(images, features, distance, budget.count, rule, levels=levels, backend=backend)
     # No compiler can look into it: how many regions come out depends on the pictures.

@@ -1,4 +1,4 @@
-"""Who joined whom below a cut, in one pass from the root down."""
+"""Ancestry: which regions joined below a cut, in one pass from the root down."""
 
 import torch
 from torch import Tensor

@@ -1,7 +1,7 @@
 """The encoder on the CPU, forwards and backwards in numba: the definition, fused.
 
 The image is a grid of cells of 4×4 pixels, each of which c₂(silu(c₁ x)) makes one vector of. Blocks of cells go through both
-layers at a time, so that what lies between them never leaves the cache; the backward pass computes it again. Rows of a block are
+layers at a time, so that the values between them never leave the cache; the backward pass computes them again. Rows of a block are
 cells, so that every inner loop runs over a constant number of them. Features decide, so the forward pass keeps the definition's
 order of sums; the backward pass is free to change it.
 """
@@ -38,7 +38,7 @@ def encode(images: Tensor, layers: EncoderLayers) -> Tensor:
 
 
 def _is_fused(images: Tensor, layers: EncoderLayers) -> bool:
-    """Whether the fused kernel has what is asked for: the default layers in float32, without gradients of images."""
+    """Whether the fused kernel supports the request: the default layers in float32, without gradients of images."""
     default = layers.first is not None and layers.first.shape[2] == 2 and not (layers.activation or layers.corners)
     single = images.dtype == layers.lift.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
     fits = images.ndim == 4 and images.shape[1] == layers.lift.shape[1]  # else the convolution says what is wrong
@@ -48,7 +48,7 @@ def _is_fused(images: Tensor, layers: EncoderLayers) -> bool:
 def encode_batch(
     images: Tensor, lift: Tensor, offset: Tensor, first: Tensor, bias: Tensor, second: Tensor, shift: Tensor
 ) -> Tensor:
-    """What the operator `encode` computes."""
+    """Implementation of the operator `encode`."""
     features = images.new_empty((images.shape[0], lift.shape[0], *images.shape[2:]))
     pixels, planes = images.detach().contiguous().numpy(), features.numpy()
     weights = [_rows(lift), offset, _rows(first), bias, _corners(second), shift]
@@ -60,7 +60,7 @@ def encode_batch(
 def pull_batch(
     gradient: Tensor, images: Tensor, first: Tensor, bias: Tensor, second: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """What the operator `encode_backward` computes."""
+    """Implementation of the operator `encode_backward`."""
     batch, channels, depth, hidden = images.shape[0], images.shape[1], second.shape[0], second.shape[1]
     shapes = ((depth, channels + 1), (hidden, 4 * channels), (hidden,), (4, depth, hidden), (depth,))
     sums = [images.new_zeros((batch, *shape)) for shape in shapes]
@@ -104,7 +104,7 @@ def add_mixed(weight: Array, source: Array, target: Array) -> None:
 
 @inlined
 def add_mixed_pair(weight: Array, other: Array, source: Array, target: Array, partner: Array) -> None:
-    """`add_mixed` of two targets, which share what is loaded of the source."""
+    """`add_mixed` of two targets, which share the loads of the source."""
     count = weight.size
     for quarter in range(count // 4):
         k = 4 * quarter

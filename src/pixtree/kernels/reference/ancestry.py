@@ -1,4 +1,4 @@
-"""Who joined whom below a cut, from a tree that has kept its picks."""
+"""Ancestry: which regions joined below a cut, from a tree that has kept its picks."""
 
 import torch
 from torch import Tensor

@@ -94,7 +94,7 @@ def _values(image: Tensor) -> Tensor:
 
 
 def _float_fault(image: Tensor) -> str:
-    """What is wrong with float pixels (..., C, H, W) that are not all in 0..1."""
+    """The error message for float pixels (..., C, H, W) that are not all in 0..1."""
     faulty = int((~torch.isfinite(image)).any(dim=-3).sum())
     if faulty:
         return (
@@ -196,7 +196,7 @@ def _read(path: Path, background: Background | None) -> NDArray[Any]:
 
 @contextmanager
 def _one_sentence(name: str, path: Path | None = None) -> Iterator[None]:
-    """Whatever Pillow raises inside, as one ValueError that says what to do."""
+    """Turn all errors of Pillow inside into one ValueError that says what to do."""
     import PIL.Image
 
     try:
@@ -215,7 +215,7 @@ def _one_sentence(name: str, path: Path | None = None) -> Iterator[None]:
 
 
 def _unidentified(name: str, path: Path | None) -> str:
-    """Why Pillow does not know the file, from its first bytes."""
+    """The reason why Pillow does not know the file, from its first bytes."""
     head = b"?"
     if path is not None and path.is_file():
         with path.open("rb") as stream:

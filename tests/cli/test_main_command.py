@@ -3,6 +3,7 @@ import sys
 from importlib.metadata import version
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from pixtree.cli import doctor
@@ -23,6 +24,18 @@ def test_the_version_is_that_of_the_package():
 def test_every_command_has_help(command):
     assert command in run("--help").output
     assert run(command, "--help").exit_code == 0
+
+
+def commands(command, name=""):
+    """Every command that does something, by its words."""
+    inside = getattr(command, "commands", {})
+    return {name: command} if not inside else {k: v for word in inside for k, v in commands(inside[word], f"{name} {word}").items()}
+
+
+@pytest.mark.parametrize(("name", "command"), commands(typer.main.get_command(app)).items())
+def test_every_command_and_option_is_explained_in_a_sentence(name, command):
+    texts = {name: command.help, **{option.name: option.help for option in command.params if option.name != "help"}}
+    assert {what: text for what, text in texts.items() if not text or not text[0].isupper() or text[-1] != "."} == {}
 
 
 def test_an_unknown_command_is_a_usage_error():

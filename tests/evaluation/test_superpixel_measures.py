@@ -186,9 +186,9 @@ def test_one_photo_with_six_annotators_takes_milliseconds():
     measures.superpixel_scores(labels, image, truths)
     seconds = []
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.thread_time()  # of this thread alone: a busy machine does not count
         measures.superpixel_scores(labels, image, truths)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.thread_time() - start)
     assert min(seconds) < 0.05
 
 

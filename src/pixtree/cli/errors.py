@@ -14,7 +14,7 @@ class UsageError(ValueError):
 
 @contextmanager
 def reported() -> Iterator[None]:
-    """What the library raises for bad input becomes `error: …` on stderr and exit code 1, or 2 for bad usage."""
+    """Turn errors of the library into `error: …` on stderr and exit code 1, or 2 for bad usage."""
     try:
         yield
     except UsageError as fault:

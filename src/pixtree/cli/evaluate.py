@@ -93,7 +93,7 @@ def report(
 
 
 def _check_outputs(output: Path | None, csv: Path | None, plot: Path | None) -> None:
-    """Find what is wrong with the outputs before any work."""
+    """Refuse outputs that cannot be written, before any work."""
     from pixtree.files import checked_target
 
     for path, suffix in ((output, ".json"), (csv, ".csv"), (plot, ".png")):

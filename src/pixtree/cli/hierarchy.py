@@ -89,7 +89,7 @@ def shown_levels(tree: "Hierarchy") -> list["Partition"]:
 
 
 def _check_outputs(outputs: list[Path], contours: Path | None) -> None:
-    """Find what is wrong with the outputs before any work."""
+    """Refuse outputs that cannot be written, before any work."""
     from pixtree.exports.pictures import checked_png
     from pixtree.files import checked_target
 

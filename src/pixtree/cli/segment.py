@@ -88,7 +88,7 @@ def checked_cut(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_outputs(output: Path, format: str | None, overlay: Path | None, style: str) -> None:
-    """Find what is wrong with the outputs before any work."""
+    """Refuse outputs that cannot be written, before any work."""
     from pixtree.exports import format_of
     from pixtree.exports.pictures import checked_png
     from pixtree.files import checked_target

@@ -37,7 +37,7 @@ RENDERERS: dict[str, Renderer] = {"resvg": rendered, "librsvg": rendered_by_libr
 
 
 def librsvg_version() -> str:
-    """What the program says of itself."""
+    """The program's own version text."""
     _check_installed()
     done = subprocess.run([LIBRSVG, "--version"], capture_output=True, check=True)
     return done.stdout.decode().split()[-1]

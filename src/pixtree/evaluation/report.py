@@ -39,7 +39,7 @@ def write_report(results: str | Path = RESULTS, page: str | Path = PAGE) -> None
 
 
 def is_current(results: str | Path = RESULTS, page: str | Path = PAGE) -> bool:
-    """Whether the page says what the records say."""
+    """Whether the page matches the records."""
     return Path(page).is_file() and Path(page).read_text(encoding="utf-8") == render(results)
 
 

@@ -1,4 +1,4 @@
-"""Who computes: the one place where a backend is chosen."""
+"""Dispatch: the one place that chooses between the definitions and their compiled twins."""
 
 import torch
 

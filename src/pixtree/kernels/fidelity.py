@@ -1,4 +1,4 @@
-"""How near two pictures are: the one place where squared errors and decibels are computed."""
+"""Fidelity: the one place where squared errors and decibels between pictures are computed."""
 
 from typing import Any
 

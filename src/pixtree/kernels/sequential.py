@@ -1,4 +1,4 @@
-"""What is sequential by nature, written once in plain loops: the reference interprets it, numba compiles it as it stands."""
+"""Sequential algorithms, written once in plain loops: the reference interprets them, and numba compiles the same source."""
 
 from collections.abc import MutableSequence, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What both backends take and return: the rule that builds a tree, as plain numbers, and the trees, edges and cuts it gives."""
+"""Types that both backends take and return: the merge rule as plain numbers, and the trees, edges and cuts that it gives."""
 
 from collections.abc import Sequence
 from enum import IntEnum
@@ -11,7 +11,7 @@ FLOOR = 10.0  # the variance below which a region counts as flat, in squared Lab
 
 
 class Cost(IntEnum):
-    """What "most similar" minimises."""
+    """The cost that the most similar neighbour minimises."""
 
     GAUSSIAN = 0  # squared distance of means: the argmax of exp(−‖Δμ‖²/2σ²) for every σ
     COSINE = 1  # 1 − cos
@@ -21,14 +21,14 @@ class Cost(IntEnum):
 
 
 class Energy(IntEnum):
-    """What a nested cut with n regions minimises."""
+    """The energy that a nested cut with n regions minimises."""
 
     SQUARED_ERROR = 0  # Σ_c M2_c
     LOG_VARIANCE = 1  # n Σ_c log(1 + M2_c / (n φ))
 
 
 class MergeRule(NamedTuple):
-    """How regions pick their neighbour, and how the tree prices its nodes."""
+    """The rule by which regions pick their neighbours, and by which the tree prices its nodes."""
 
     cost: Cost = Cost.LIKELIHOOD
     energy: Energy = Energy.LOG_VARIANCE

@@ -1,4 +1,4 @@
-"""What differs between families of timm models: where the stem's weights lie, and how rows are pooled under a mask."""
+"""Differences between families of timm models: the place of the stem's weights, and the pooling of rows under a mask."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +24,7 @@ REASONS = {
 
 @dataclass(frozen=True, eq=False)
 class Stem:
-    """What stands before the blocks of a patch model.
+    """The stem of a patch model: everything before its blocks.
 
     weight (D, C·q·q), bias (D,) or None, norm of patches or None; table (rows·columns, D) or None; prefix (K, D), the class and
     register tokens with their positions.
@@ -41,7 +41,7 @@ class Stem:
 
 
 def check_module(model: Any) -> None:
-    """Refuse what is no supported timm model, with the reason."""
+    """Refuse a module that is no supported timm model, with the reason."""
     kind = type(model)
     if kind.__module__.partition(".")[0] == "transformers":
         raise TypeError(
@@ -92,7 +92,7 @@ def stem_of(vit: Any) -> Stem:
 
 
 def without_stem(vit: Any) -> Any:
-    """The same model, its stem emptied: what the tokenizer has taken over must not stay behind as unused weights."""
+    """The same model with an empty stem, so that the weights that the tokenizer has taken over do not stay behind unused."""
     vit.patch_embed, vit.pos_embed = nn.Identity(), None
     for name in ("cls_token", "dist_token", "reg_token"):
         if getattr(vit, name, None) is not None:

@@ -9,7 +9,7 @@ from pixtree.models.adapters import masked_pool, pools_prefix
 
 
 class TokenSequence(NamedTuple):
-    """What enters the blocks.
+    """The input of the blocks.
 
     rows: (B, K + N, D), prefix tokens first. seen: (B, K + N) bool, which rows are no padding; None if none is.
     rope: rotary embedding of the N regions, see `rotary_embedding`; None for models without.
@@ -23,7 +23,7 @@ class TokenSequence(NamedTuple):
 class Backbone(nn.Module):
     """The blocks and the head of a timm model: `forward` goes from a TokenSequence to logits.
 
-    This is what `torch.compile(…, fullgraph=True)` and `torch.export.export` take.
+    `torch.compile(…, fullgraph=True)` and `torch.export.export` take it.
     """
 
     def __init__(self, vit: Any) -> None:
@@ -43,7 +43,7 @@ class Backbone(nn.Module):
         return normed
 
     def start(self, rows: Tensor) -> Tensor:
-        """What stands between embedded tokens and the first block."""
+        """The steps between embedded tokens and the first block."""
         started: Tensor = self.vit.norm_pre(self.vit.pos_drop(rows))
         return started
 
@@ -63,7 +63,7 @@ class Backbone(nn.Module):
         return after
 
     def head(self, rows: Tensor, seen: Tensor | None = None, pre_logits: bool = False) -> Tensor:
-        """Logits (B, classes), or what the classifier would read (B, D); rows that are not `seen` are not pooled."""
+        """Logits (B, classes), or the input of the classifier (B, D); rows that are not `seen` are not pooled."""
         vit = self.vit
         result: Tensor
         if seen is None or pools_prefix(vit):

@@ -1,4 +1,4 @@
-"""Retrofit: any supported timm model with regions for patches, starting exactly where the patch model is."""
+"""Retrofit: any supported timm model with regions instead of patches, starting exactly where the patch model is."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -34,13 +34,13 @@ def retrofit(
     pretrained: bool = False,
     **model_args: Any,
 ) -> PixtreeViT:
-    """A timm model with regions for patches; its projection, positions, prefix tokens, blocks, norms and head are taken over.
+    """A timm model with regions instead of patches; its projection, positions, prefix tokens, blocks, norms and head are kept.
 
-    model: a name of timm's, created with `pretrained` (which downloads) and `model_args`; or a module, which is copied.
-    tokens, budget: how many regions, a count or any `Budget`; as many as the model has patches if neither is given.
-    partitioner: None for the tree of the tokenizer; a name, "grid" giving square patches; or any Partitioner.
-    tokenizer: changes to `Options`, by name; whole `Options`; or a Tokenizer, whose encoder is then continued.
-    position_resolution: bins per side of the position table; None follows the patch grid of each image.
+    model: a name of timm, which is created with `pretrained` (which downloads) and `model_args`; or a module, which is copied.
+    tokens, budget: the number of regions, or any `Budget`; by default there are as many as the model has patches.
+    partitioner: None for the tree of the tokenizer; a name, such as "grid" for square patches; or any Partitioner.
+    tokenizer: changes to `Options` by name; whole `Options`; or a Tokenizer, whose encoder is taken over.
+    position_resolution: bins per side of the position table; by default the table follows the patch grid of each image.
 
     >>> import torch, pixtree
     >>> model = pixtree.retrofit("vit_tiny_patch16_224", tokens=25, depth=1, num_classes=10).eval()
@@ -73,7 +73,7 @@ def _check_partitioner(partitioner: str | Partitioner | None, tokens: int | None
 
 
 def _engine(partitioner: str | Partitioner | None, tokens: int | None, patches: int, patch: int) -> Partitioner | None:
-    """What cuts images in place of the tokenizer's tree; a grid without a count has the model's own patches."""
+    """The partitioner that replaces the tokenizer's tree, if any; a grid without a count has the model's own patches."""
     if partitioner in OWN:
         return None
     if not isinstance(partitioner, str):

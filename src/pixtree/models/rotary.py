@@ -24,7 +24,7 @@ def check_rotary(rope: Any) -> None:
 
 
 def rotary_embedding(rope: Any, labels: Tensor, count: int, patch: int, backend: str = "auto") -> Tensor:
-    """What a rotary block takes for the regions of labels (B, H, W).
+    """The rotary embedding of the regions of labels (B, H, W).
 
     (B, 1, N, 2d), sines then cosines; (depth, B, heads, N, 2d) where frequencies are learned per block. For square patches
     centroids are the centres of patches, and the result is timm's own.

@@ -1,4 +1,4 @@
-"""The one door to timm: imported late, and on machines whose torchvision has lost its compiled operators too."""
+"""The one import of timm: late, and also on machines whose torchvision lacks its compiled operators."""
 
 from importlib import import_module
 from typing import Any

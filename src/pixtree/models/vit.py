@@ -27,7 +27,7 @@ class PixtreeViT(nn.Module):
     ([25], torch.Size([1, 12, 192]))
 
     Images are (B, C, H, W) of any size: normalised floats, as the timm model takes them, or uint8 pixels as they are.
-    partitioner: what cuts the images in place of the tokenizer's own tree, if anything.
+    partitioner: the method that cuts images, if it is not the tokenizer's own tree.
     """
 
     def __init__(self, tokenizer: Tokenizer, vit: Any, partitioner: Partitioner | None = None, name: str = "") -> None:
@@ -63,7 +63,7 @@ class PixtreeViT(nn.Module):
 
     @property
     def global_pool(self) -> str:
-        """How the head pools."""
+        """The pooling of the head."""
         return str(self.vit.global_pool)
 
     @property
@@ -97,7 +97,7 @@ class PixtreeViT(nn.Module):
         return self.tokenizer.partition(pixels, None if tokens is None else Exactly(tokens))
 
     def tokens(self, images: Tensor, partition: Partition | None = None, tokens: int | None = None) -> Tokens:
-        """Tokens of images; `partition` (B, H, W) takes the place of the cut, `tokens` that of the model's own count."""
+        """Tokens of images; a `partition` (B, H, W) replaces the cut, and `tokens` the model's own count."""
         pixels = self.pixels(images)
         if partition is not None:
             _check_partition(partition, images)
@@ -116,7 +116,7 @@ class PixtreeViT(nn.Module):
         return replace(self.partitioner, tokens=tokens, **changes)
 
     def sequence(self, tokens: Tokens) -> TokenSequence:
-        """What the backbone takes: no mask where no row is padding, and rotary embeddings for models that rotate."""
+        """The input of the backbone, without a mask if no row is padding, and with rotary embeddings for models that have them."""
         rope = getattr(self.vit, "rope", None)
         if rope is not None:
             labels, count = tokens.partition.labels, tokens.features.shape[1]
@@ -194,7 +194,7 @@ class PixtreeViT(nn.Module):
         }
 
     def set_grad_checkpointing(self, enable: bool = True) -> None:
-        """Recompute blocks in the backward pass instead of keeping what they did."""
+        """Recompute blocks in the backward pass instead of keeping their values."""
         self.vit.grad_checkpointing = enable
 
     def set_position_resolution(self, bins: int) -> None:

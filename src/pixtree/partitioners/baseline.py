@@ -72,7 +72,7 @@ def renumbered(labels: NDArray[np.integer]) -> LabelMap:
 
 
 def segment_count(labels: NDArray[np.integer]) -> int:
-    """How many different labels a map has."""
+    """The number of different labels of a map."""
     return len(np.unique(labels))
 
 
@@ -103,7 +103,7 @@ def nearest_setting(
 
 
 def _next_setting(tried: dict[float, int], target: int, slope: float) -> float:
-    """Where the count should be `target`, given what was tried."""
+    """The setting at which the count should be `target`, given the settings tried so far."""
     misses = {math.log(value): math.log(count / target) / slope for value, count in tried.items()}
     below = max((place for place, miss in misses.items() if miss < 0), default=None)
     above = min((place for place, miss in misses.items() if miss > 0), default=None)

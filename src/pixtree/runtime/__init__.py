@@ -1,1 +1,1 @@
-"""What kernels run on: compilation, scratch memory, threads, and the choice of who computes; it knows no kernel."""
+"""The ground that kernels stand on: compilation, scratch memory, threads and the choice of a backend; it knows no kernel."""

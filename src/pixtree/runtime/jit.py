@@ -1,4 +1,4 @@
-"""How kernels are compiled: to disk, without the GIL, with IEEE arithmetic; and a word to whoever waits for it."""
+"""Compilation of kernels: to disk, without the GIL, with IEEE arithmetic; the first compilation is announced."""
 
 import hashlib
 import sys
@@ -66,7 +66,7 @@ def tolerant_inlined(function: Kernel) -> Kernel:
 
 
 class _Announcer(event.Listener):
-    """Says, once per process, what a first call waits for."""
+    """Announces once per process that a first call waits for compilation."""
 
     def __init__(self) -> None:
         self.said = False

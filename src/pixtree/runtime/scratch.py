@@ -11,7 +11,7 @@ _kept = threading.local()
 
 
 def scratch(name: str, words: int) -> Any:
-    """This thread's uint32 array called `name`, of at least `words`; its contents are what the last caller left.
+    """This thread's uint32 array called `name`, of at least `words`; it still holds the values of the last caller.
 
     Kernels that never run inside one another share a name, and so the memory.
     """

@@ -55,7 +55,7 @@ class Distance(nn.Module):
         return (count - 2, count) if self.unit else (0, 0)
 
     def colours(self, image: Tensor, kernels: Kernels) -> Tensor:
-        """Lab or what takes its place, planes (C, H·W) float32; none where features alone decide."""
+        """Colours as planes (C, H·W) float32, Lab for colour images; none where features alone decide."""
         if self.sees_colour:
             return kernels.colours(image)
         return torch.empty((0, int(image.shape[1]) * int(image.shape[2])), device=image.device)

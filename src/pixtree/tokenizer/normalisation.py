@@ -1,4 +1,4 @@
-"""Normalisation: between pixels 0..1 and what a Vision Transformer was trained on; the one place that knows mean and std."""
+"""Normalisation between pixels in 0..1 and the inputs of a Vision Transformer; the one place that knows mean and std."""
 
 import torch
 from torch import Tensor, nn

@@ -47,7 +47,7 @@ class Options:
     decision: the source of the distance between pixels, "lab" (colour, positions and w·f) or "features" (f alone).
     aggregation, kernel: how regions weigh their members, see `aggregate`.
     gradients: bins of gradient histograms, 0 for none. prefix: class and register tokens.
-    mean, std: what the samples are normalised by, per channel.
+    mean, std: normalisation of the samples, per channel.
     """
 
     encoder: EncoderOptions = EncoderOptions()
@@ -85,7 +85,7 @@ class Options:
 
 
 def options_from(values: Mapping[str, Any]) -> Options:
-    """Options from flat values, such as those of a `config.json`; what is left out has its default."""
+    """Options from flat values, such as those of a `config.json`; missing ones have their defaults."""
     return Options().changed(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
 
 

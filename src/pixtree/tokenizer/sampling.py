@@ -59,7 +59,7 @@ class Sampler(nn.Module):
         return kernels_for(self.backend, pixels.device).sample(pixels, change, scale, shift, labels, frame, *weights)
 
     def frames(self, labels: Tensor, count: int) -> Tensor:
-        """What is sampled of the regions 0..count − 1 of labels (B, H, W): see `frames`; empty where there is no region."""
+        """The sampled boxes of the regions 0..count − 1 of labels (B, H, W), see `frames`; empty where there is no region."""
         boxes = kernels_for(self.backend, labels.device).region_boxes(labels, count)
         frame = frames(boxes, (int(labels.shape[1]), int(labels.shape[2])), self.smallest, self.largest)
         return frame.masked_fill(boxes[..., 2:3] == 0, 0.0)

@@ -28,9 +28,9 @@ PAPER_BUDGET = Criterion("aicc", penalty=3.6, rule="pixel", nodes="levels")
 
 
 class Tokenizer(nn.Module):
-    """Images to tokens: encode, cut the tree, aggregate, inject, sample, project; deterministic, and the image alone decides.
+    """Images to tokens: encode, cut the tree, aggregate, inject, sample, project. Deterministic, and each image is on its own.
 
-    budget: how many tokens, `Exactly(n)` (no padding), `AtMost(n)`, `Criterion("aicc")` or `Level(t)`.
+    budget: the number of tokens, `Exactly(n)` (no padding), `AtMost(n)`, `Criterion("aicc")` or `Level(t)`.
     options: an `Options`, or its values as keywords.
 
     >>> import torch, pixtree

@@ -1,4 +1,4 @@
-"""Tokens: what a Vision Transformer reads, and the way back to pixels."""
+"""Tokens: the input of a Vision Transformer, and the way back to pixels."""
 
 from dataclasses import dataclass
 

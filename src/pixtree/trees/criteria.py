@@ -1,4 +1,4 @@
-"""Information criteria: what a region costs, as fit plus complexity. [`eq:information_criteria`]
+"""Information criteria: the cost of a region, as fit plus complexity. [`eq:information_criteria`]
 
 IC(S) = −2 log L(S) + γ g(k), with k = |E| / Vol(S) degrees of freedom: a region of few inner pixel edges is a complex one.
 """

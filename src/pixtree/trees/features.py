@@ -1,4 +1,4 @@
-"""What the tree of an image sees: colours, and coordinates where regions are to be compact."""
+"""Features of the tree of an image: colours, and pixel coordinates if regions shall be compact."""
 
 import math
 from typing import NamedTuple

@@ -9,7 +9,7 @@ from pixtree.trees.similarity import Likelihood, Similarity, merge_rule
 
 @dataclass(frozen=True)
 class TreeOptions:
-    """How regions become similar, and what nested cuts minimise.
+    """Options of a tree: the similarity of regions, and the energy that nested cuts minimise.
 
     similarity: "likelihood" (default), "ward", or the paper's "gaussian", "cosine", "tanimoto"; by name or by value.
     compactness: weight of pixel coordinates; 0.1 makes one pixel count as much as one Lab unit, 0 leaves them out.

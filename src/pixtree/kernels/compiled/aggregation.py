@@ -49,14 +49,14 @@ def aggregate(
 
 
 def mean_batch(features: Tensor, labels: Tensor, count: int) -> Tensor:
-    """What the operator `straight_means` computes."""
+    """Implementation of the operator `straight_means`."""
     return batch_means(features, labels, count)[0]
 
 
 def pull_batch(
     gradient: Tensor, features: Tensor, fixed: Tensor, weight: Tensor, precision: Tensor, labels: Tensor, levels: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """What the operator `straight_gradients` computes."""
+    """Implementation of the operator `straight_gradients`."""
     planes = torch.empty_like(features, memory_format=torch.contiguous_format)
     scalars = features.new_zeros((features.shape[0], 2))
     inputs = [one.contiguous().numpy() for one in (gradient, features, fixed.to(features.dtype), labels, levels)]

@@ -1,7 +1,7 @@
 """The tree, round by round, in numba: equal to `reference.merging` bit for bit.
 
-What makes it fast: the first round works on the pixel grid without an edge list; later rounds on a symmetric adjacency in rows
-(planar graphs have few edges); ordering, merging, adjacency and picking are separate passes over arrays; the likelihood is
+It is fast because the first round works on the pixel grid without an edge list; later rounds work on a symmetric adjacency in
+rows (planar graphs have few edges); ordering, merging, adjacency and picking are separate passes over arrays; the likelihood is
 computed in blocks, so that its logarithm vectorises; and all of it happens in one reused slab of memory, since fresh pages cost
 more than the arithmetic.
 

@@ -127,7 +127,7 @@ def energy_growth(count, channels, steps, deviations, products, sizes, energies,
 
 @inlined
 def gather_edges(count, channels, cost, firsts, seconds, rows, steps, deviations, products, sizes, energies, growth):
-    """What the costs of a block of edges need of their rows; for the cosine and Tanimoto kernels, the costs."""
+    """Values of their rows that the costs of a block of edges need; for the cosine and Tanimoto kernels, the costs themselves."""
     for i in range(count):
         a, b = _u8(firsts[i]), _u8(seconds[i])
         if cost == _COSINE or cost == _TANIMOTO:
@@ -172,7 +172,7 @@ def tie_goes_to(region, new, old):
 
 @inlined
 def offer(region, other, cost_bits, best, pick):
-    """Let a region pick `other` if that is cheaper than what it has; selects instead of branches, for the outcome is a coin's."""
+    """Let a region pick `other` if that is cheaper than its pick so far; selects replace branches, which would be mispredicted."""
     had, has = best[region], pick[region]
     cheaper = cost_bits < had
     if cost_bits == had:  # rare

@@ -1,4 +1,4 @@
-"""Where the pixels of a region lie, counted in numba; a region touches few cells, so the product with a table is a short sum."""
+"""Positions of the pixels of a region, counted in numba; a region touches few cells, so its product with a table is a short sum."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def _cells(labels: Tensor, rows: int, columns: int) -> tuple[Array, Array]:
 
 
 def count_batch(labels: Tensor, count: int, rows: int, columns: int) -> Tensor:
-    """What the operator `cell_counts` computes."""
+    """Implementation of the operator `cell_counts`."""
     numbers, counts = labels.contiguous(), torch.zeros((labels.shape[0], count, rows * columns))
     cells = _cells(labels, rows, columns)
     each(lambda image: count_cells(numbers[image].numpy(), *cells, columns, counts[image].numpy()), range(len(labels)))
@@ -56,7 +56,7 @@ def count_batch(labels: Tensor, count: int, rows: int, columns: int) -> Tensor:
 
 
 def embed_batch(labels: Tensor, count: int, rows: int, columns: int, table: Tensor) -> tuple[Tensor, Tensor]:
-    """What the operator `embed_cells` computes."""
+    """Implementation of the operator `embed_cells`."""
     shape = (labels.shape[0], count)
     means, histogram = table.new_zeros((*shape, table.shape[1])), torch.zeros((*shape, table.shape[0]))
     numbers, values = labels.contiguous(), table.detach().contiguous().numpy()
@@ -70,7 +70,7 @@ def embed_batch(labels: Tensor, count: int, rows: int, columns: int, table: Tens
 
 
 def pull_cells(gradient: Tensor, histogram: Tensor) -> Tensor:
-    """What the operator `embed_cells_backward` computes."""
+    """Implementation of the operator `embed_cells_backward`."""
     total = gradient.new_zeros((histogram.shape[2], gradient.shape[2]))
     add_cells(histogram.flatten(0, 1).numpy(), gradient.detach().flatten(0, 1).contiguous().numpy(), total.numpy())
     return total

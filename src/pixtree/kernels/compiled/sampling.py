@@ -53,7 +53,7 @@ def sample_batch(
     mix: Tensor,
     background: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """What the operator `sample_boxes` computes."""
+    """Implementation of the operator `sample_boxes`."""
     batch, channels = pixels.shape[:2]
     count, samples = frame.shape[1], background.shape[-1]
     tokens = pixels.new_empty((batch, count, channels, samples, samples))
@@ -80,7 +80,7 @@ def spread_batch(
     background: Tensor,
     inside: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What the operator `sample_boxes_backward` computes."""
+    """Implementation of the operator `sample_boxes_backward`."""
     changes, mixes = torch.zeros_like(change, memory_format=torch.contiguous_format), pixels.new_zeros(pixels.shape[0])
     betas = pixels.new_zeros((pixels.shape[0], *background.shape))
     inputs = _arrays(gradient, pixels, change, labels, frame, inside)

@@ -82,7 +82,7 @@ def grow_boxes(labels: Array, boxes: Array) -> None:
 
 
 def batch_sums(values: Tensor, labels: Tensor, count: int) -> Tensor:
-    """What the operator `region_sums` computes."""
+    """Implementation of the operator `region_sums`."""
     planes, numbers = values.detach().contiguous(), labels.contiguous()
     # Sums over many pixels need more digits than the pixels have.
     sums = torch.zeros((values.shape[0], count, values.shape[1]), dtype=torch.float64)
@@ -95,7 +95,7 @@ def batch_sums(values: Tensor, labels: Tensor, count: int) -> Tensor:
 
 
 def batch_paint(rows: Tensor, labels: Tensor) -> Tensor:
-    """What the operator `paint` computes."""
+    """Implementation of the operator `paint`."""
     table, numbers = rows.detach().contiguous(), labels.contiguous()
     planes = rows.new_empty((rows.shape[0], rows.shape[2], labels.shape[1]))
 
@@ -107,7 +107,7 @@ def batch_paint(rows: Tensor, labels: Tensor) -> Tensor:
 
 
 def batch_means(values: Tensor, labels: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """What the operator `means_and_sizes` computes."""
+    """Implementation of the operator `means_and_sizes`."""
     planes, numbers = values.detach().contiguous(), labels.contiguous()
     batch, channels = values.shape[:2]
     sums, sizes = torch.zeros((batch, count, channels), dtype=torch.float64), torch.zeros((batch, count), dtype=torch.int64)
@@ -121,14 +121,14 @@ def batch_means(values: Tensor, labels: Tensor, count: int) -> tuple[Tensor, Ten
 
 
 def batch_sizes(labels: Tensor, count: int) -> Tensor:
-    """What the operator `region_sizes` computes, (B, N) int64."""
+    """Implementation of the operator `region_sizes`, (B, N) int64."""
     numbers, found = labels.contiguous(), torch.zeros((labels.shape[0], count), dtype=torch.int64)
     each(lambda image: count_pixels(numbers[image].numpy(), found[image].numpy()), range(labels.shape[0]))
     return found
 
 
 def batch_boxes(labels: Tensor, count: int) -> Tensor:
-    """What the operator `region_boxes` computes."""
+    """Implementation of the operator `region_boxes`."""
     batch, height, width = labels.shape
     boxes = torch.tensor([height, width, 0, 0], dtype=torch.int32).repeat(batch, count, 1)
     numbers = labels.contiguous()

@@ -1,4 +1,4 @@
-"""What torch sees of the kernels (`torch.ops.pixtree.*`): shapes and gradients, so that models compile and export whole.
+"""The kernels as operators of torch (`torch.ops.pixtree.*`), with shapes and gradients, so that models compile and export whole.
 
 Numba is imported when an operator first runs, so that `import pixtree` can register all of them.
 """

@@ -59,7 +59,7 @@ def _(
 
 
 def _empty(images: Tensor, features: Tensor, colour: bool, unit: float, levels: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """What the operator fills: labels, fixed planes, levels."""
+    """Empty outputs of the operator: labels, fixed planes, levels."""
     batch, channels, height, width = images.shape
     planes = (channels if colour else 0) + (2 if unit else 0)
     sizes = (planes, height * width, 4, 2 * height * width + MOST_LEVELS) if levels else (0, 0, 0, 0)

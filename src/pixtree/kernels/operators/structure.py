@@ -11,7 +11,7 @@ _DEFAULT = MergeRule()
 
 
 def _checked(features: Tensor, leaves: int, count: int = 1) -> None:
-    """Kernels trust their input; what comes through an operator is checked here."""
+    """Check the input of an operator, because kernels trust theirs."""
     if features.dtype != torch.float32 or not bool(torch.isfinite(features).all()):
         raise ValueError(f"features must be finite float32, got {features.dtype}; cast them or remove NaN and Inf")
     if features.shape[1:].numel() != leaves:

@@ -1,1 +1,1 @@
-"""Definitions in plain torch, for any device: what is true. `kernels.definitions` lists them."""
+"""Definitions in plain torch, for any device; the compiled twins must agree with them. `kernels.definitions` lists them."""

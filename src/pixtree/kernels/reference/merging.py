@@ -73,7 +73,7 @@ def summed_product(a: Tensor, b: Tensor) -> Tensor:
 
 
 def merge_cost(a: Regions, b: Regions, length: Tensor, rule: MergeRule, first_rounds: bool) -> Tensor:
-    """What the merge of adjacent regions costs, float32 ≥ 0; see `Cost`."""
+    """Cost of merging adjacent regions, float32 ≥ 0; see `Cost`."""
     match rule.cost:
         case Cost.GAUSSIAN:
             return summed_product(b.mean - a.mean, b.mean - a.mean)
@@ -223,7 +223,7 @@ class _Growth:
 
 
 class Round(NamedTuple):
-    """Who picked whom in one round, and the component that each region joined."""
+    """The picks of one round, and the component that each region joined."""
 
     pick: Tensor  # (R,) int64: the region at the other end of the picked edge
     component: Tensor  # (R,) int64

@@ -1,4 +1,4 @@
-"""Where the pixels of a region lie, as histograms over cells. [Section *Positional Embedding*, `tab:kernelpos`]"""
+"""Positions of the pixels of a region, as histograms over cells. [Section *Positional Embedding*, `tab:kernelpos`]"""
 
 import math
 from typing import NamedTuple

@@ -20,7 +20,7 @@ class Taps(NamedTuple):
 
 
 def taps(start: Tensor, side: Tensor, samples: int, size: int) -> Taps:
-    """Where p_i = start + (i + ½) side/q − ½ lies between pixels 0..size − 1; start and side are (B, N)."""
+    """Position of p_i = start + (i + ½) side/q − ½ between the pixels 0..size − 1; start and side are (B, N)."""
     step = torch.arange(samples, dtype=start.dtype, device=start.device) + 0.5
     position = (start[..., None] + step * (side[..., None] / samples) - 0.5).clamp(0.0, size - 1.0)
     low = position.to(torch.int64)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import event
+from numba.core import config, event
 
 from pixtree.runtime.machine_code import REMEDY, MachineCode, say_once
 
@@ -33,7 +33,7 @@ def fingerprint(folder: str) -> str:
 
 def _compiled(function: Kernel, **options: Any) -> Kernel:
     """The function compiled without the GIL, with IEEE arithmetic, and kept on disk until any kernel's source changes."""
-    if numba.config.DISABLE_JIT:  # kernels rely on LLVM's vectors, and interpreted they would take hours
+    if getattr(config, "DISABLE_JIT", 0):  # kernels rely on LLVM's vectors, and interpreted they would take hours
         raise ImportError(
             'the compiled kernels need numba\'s compiler, got NUMBA_DISABLE_JIT=1; unset it, or segment with backend="torch"'
         )

@@ -21,7 +21,7 @@ def say_once(message: str) -> None:
         print(f"pixtree: {message}", file=sys.stderr)
 
 
-class CheckedFiles(IndexDataCacheFile):  # type: ignore[misc]
+class CheckedFiles(IndexDataCacheFile):
     """The index and the data files of one function, each with a checksum at its end; what fails it counts as missing."""
 
     @contextmanager
@@ -33,7 +33,7 @@ class CheckedFiles(IndexDataCacheFile):  # type: ignore[misc]
             file.write(content.getvalue() + hashlib.sha256(content.getvalue()).digest())
 
     def _load_index(self) -> dict[Any, str]:
-        return super()._load_index() if _is_whole(self._index_path) else {}  # type: ignore[no-any-return]
+        return super()._load_index() if _is_whole(self._index_path) else {}
 
     def _load_data(self, name: str) -> Any:
         if not _is_whole(self._data_path(name)):
@@ -50,7 +50,7 @@ def _is_whole(path: str) -> bool:
     return hashlib.sha256(content[:-size]).digest() == content[-size:]
 
 
-class MachineCode(FunctionCache):  # type: ignore[misc]
+class MachineCode(FunctionCache):
     """What numba keeps of a function, valid for one `stamp`; a disk that cannot keep it costs time, not the result."""
 
     def __init__(self, function: Callable[..., Any], stamp: str) -> None:

@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup run test test-all check clean
+.PHONY: setup run test test-all test-lowest check clean
 
 setup: .venv/ready
 
@@ -27,5 +27,18 @@ test: check  ## everything that must hold, in minutes
 test-all: check  ## and what takes longer
 	$(BIN)/python -m pytest -m ''
 
+LOWEST := .venv-lowest/bin
+# What depends on the versions of other packages; style, types and the oracles of the tests do not.
+LOWEST_TESTS := tests/kernels tests/trees tests/tokenizer tests/models tests/tasks tests/runtime tests/exports tests/cli tests/evaluation
+
+.venv-lowest/ready: pyproject.toml constraints-lowest.txt
+	$(PYTHON) -m venv .venv-lowest
+	$(LOWEST)/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt torch
+	$(LOWEST)/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt -e '.[models,evaluate]' pytest hypothesis higra pycocotools
+	@touch $@
+
+test-lowest: .venv-lowest/ready  ## the lowest versions that pyproject.toml allows (torch but for one: see there)
+	$(LOWEST)/python -m pytest $(LOWEST_TESTS)
+
 clean:
-	rm -rf .venv out
+	rm -rf .venv .venv-lowest out

@@ -2,12 +2,15 @@
 
 import csv
 import json
+import os
+import sys
 
 import numpy as np
 import pytest
 from PIL import Image
 from skimage import data
 
+from pixtree.evaluation import superpixel_comparison
 from pixtree.evaluation.datasets import annotated_photos
 from pixtree.evaluation.plots import plot_superpixels
 from pixtree.evaluation.records import provenance, write_record, write_table
@@ -101,6 +104,22 @@ def test_workers_find_what_one_process_finds(folder):
         for workers in (1, 2)
     )
     assert [{**row, "seconds": 0} for row in alone] == [{**row, "seconds": 0} for row in together]
+
+
+def test_a_missing_extra_is_one_error_also_with_workers(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "skimage.segmentation", None)
+    with pytest.raises(ImportError, match=r"pip install 'pixtree\[evaluate\]'"):
+        next(compare_superpixels(annotated_photos(folder), ["slic"], [12], workers=2))
+
+
+def end_at_once(*_):
+    os._exit(1)
+
+
+def test_a_worker_that_dies_is_one_error(folder, monkeypatch):
+    monkeypatch.setattr(superpixel_comparison, "measure_photo", end_at_once)
+    with pytest.raises(MemoryError, match="got one that died, often for lack of memory; use fewer workers"):
+        next(compare_superpixels(annotated_photos(folder), ["grid"], [12], workers=2))
 
 
 def test_records_tables_and_plots_are_written(found, tmp_path):

@@ -46,8 +46,15 @@ def test_any_size_of_image_can_be_drawn(shape):
 
 
 def test_pixels_outside_a_mask_are_left_out():
-    outside = np.where(FINE == 1, -1, FINE)
-    assert level_stack(IMAGE, [outside, np.where(outside < 0, -1, COARSE)], width=120).shape[1] == 120
+    black, everywhere = np.zeros((20, 40, 3), np.uint8), np.zeros((20, 40), np.int32)
+    below = np.zeros((20, 40), np.int32)
+    below[:, 20:] = 1
+    hole = everywhere - 1
+    hole[:1] = 0  # of the upper plane only a strip is left
+    dark = [(level_stack(black, [below, above], width=240).max(axis=2) < 100).sum() for above in (everywhere, hole)]
+    alone = (level_stack(black, [below], width=240).max(axis=2) < 100).sum()
+    assert dark[1] < 0.75 * dark[0]  # the upper plane is not painted where the mask leaves it out,
+    assert dark[1] > 0.95 * alone  # and does not cover the plane below
 
 
 def test_a_stack_needs_levels_of_the_image():

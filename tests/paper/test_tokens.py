@@ -20,12 +20,13 @@ from pixtree.trees.options import TreeOptions
 
 def test_sec_sp_cnn_the_encoder_is_a_residual_and_a_downsampling_branch():
     """Section *Subobject Feature Projection*: f = 1×1 convolution + bilinear upsampling of two strided convolutions."""
+    torch.manual_seed(0)
     encoder, images = Encoder(), torch.rand(1, 3, 16, 24)
     torch.nn.init.normal_(encoder.second.weight)
     inner = encoder.second(torch.nn.functional.silu(encoder.first(images)))
     assert inner.shape[-2:] == (4, 6)
     up = torch.nn.functional.interpolate(inner, scale_factor=4, mode="bilinear")
-    assert torch.allclose(encoder(images), encoder.residual(images) + up, atol=1e-6)
+    assert torch.allclose(encoder(images), encoder.residual(images) + up, atol=1e-5)  # sums of 128 products in another order
 
 
 def test_eq_weighted_aggr_weights_each_member_by_the_kernel_of_its_own_pick():

@@ -176,3 +176,14 @@ def test_importing_pixtree_is_cheap_and_lists_its_names():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split() == ["False", "False", "True"]
     with pytest.raises(AttributeError, match="it has"):
         _ = pixtree.nothing
+
+
+@pytest.mark.parametrize("start", [2**31, 2**31 - 30, -(2**31), 10**30])
+def test_labels_that_would_not_fit_are_refused_before_any_work(start, monkeypatch):
+    monkeypatch.setattr("pixtree.tasks.segment.partition_images", lambda *_, **__: pytest.fail("work was done"))
+    with pytest.raises(ValueError, match=r"start_label must be from -2147483647 to 2147483611 here, got .*; labels are int32"):
+        pixtree.segment(torch.zeros(3, 6, 6, dtype=torch.uint8), tokens=3, start_label=start)
+
+
+def test_the_largest_start_label_fits():
+    assert int(pixtree.segment(torch.zeros(3, 2, 2, dtype=torch.uint8), tokens=4, start_label=2**31 - 5).max()) == 2**31 - 2

@@ -147,6 +147,27 @@ def test_bfloat16_autocast_cuts_and_embeds_without_nan():
     assert bool(tokenizer.regions.encoder.residual.weight.grad.isfinite().all())
 
 
+@pytest.mark.bfloat16
+@pytest.mark.parametrize("gradients", [0, 4])
+@pytest.mark.parametrize("backend", ["numba", "torch"])
+@torch.no_grad()
+def test_samples_are_taken_in_float32_inside_autocast(backend, gradients):
+    tokenizer = small(width=None, gradients=gradients, backend=backend)
+    regions = tokenizer.encode(photos())
+    expected = tokenizer.embed(regions).features
+    with torch.autocast("cpu", torch.bfloat16):
+        found = tokenizer.embed(regions).features
+    assert found.dtype == torch.float32
+    assert torch.equal(found, expected)
+
+
+def test_the_papers_budget_and_tree_have_their_stated_numbers():
+    tokenizer = Tokenizer.paper(width=16)
+    budget, tree = tokenizer.budget, tokenizer.options.tree
+    assert (budget.penalty, budget.floor, budget.shape) == (1.0, 10.0, 2.0)
+    assert (tree.floor, tree.energy, tree.compactness) == (10.0, "likelihood", 0.0)
+
+
 def test_the_papers_preset_is_the_papers_system():
     tokenizer = Tokenizer.paper(width=16)
     options = tokenizer.options

@@ -7,6 +7,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from pixtree.cli.main import app
+from pixtree.tokenizer.injection import reconstruction_loss
 from pixtree.tokenizer.options import Options
 from pixtree.tokenizer.tokenizer import region_encoder
 from pixtree.tokenizer.weights import load_weights
@@ -120,6 +121,21 @@ def test_the_association_loss_teaches_what_decides_the_partition():
             .mean()
         )
     assert float(hard) == pytest.approx(float(means), rel=0.2)
+
+
+def test_pretraining_adds_both_losses_by_their_weights(folder):
+    module, crops = encoder(), RandomCrops(image_files(folder), 2, 24)
+
+    def loss(**weights):
+        return float(pretraining_loss(module, crops, Exactly(8), Losses(**weights))(3).detach())
+
+    regions = module(crops[3], Exactly(8))
+    painted = float(reconstruction_loss(regions.pixels, regions.colours, regions.labels).detach())
+    associated = float(association_loss(regions, module).detach())
+    assert loss(reconstruction=1.0, association=0.0) == pytest.approx(painted)
+    assert loss(reconstruction=2.0, association=0.5) == pytest.approx(2 * painted + 0.5 * associated)
+    assert associated > 0.01 * painted
+    assert loss() == pytest.approx(painted + associated)
 
 
 def test_the_command_trains_saves_and_goes_on(folder, tmp_path):

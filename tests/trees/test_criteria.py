@@ -76,7 +76,18 @@ def test_other_shapes_use_the_pixels_of_the_region(tree, shape):
     scale = math.sqrt(10.0 * math.gamma(1 / shape) / math.gamma(3 / shape)) ** shape
     expected = 2 / shape * len(pixels) * torch.log1p(power / scale).sum()
     assert float(misfit(tree, Criterion(shape=shape))[some]) == pytest.approx(float(expected), rel=1e-4)
-    assert int(tree.cut(budget=Criterion(shape=shape, penalty=0.05)).counts) >= 1
+
+
+@pytest.mark.parametrize("shape", [2.0, 1.0, 0.5])
+def test_the_cut_of_a_criterion_costs_less_than_any_level(tree, shape):
+    criterion = Criterion(shape=shape, penalty=0.05)
+    cost = scores(tree, criterion)
+    best, *levels = (
+        float(cost[tree.region_nodes(opened_nodes(tree, budget)).unique()].sum())
+        for budget in (criterion, *(Level(level) for level in range(1, tree.levels + 1)))
+    )
+    assert best <= min(levels)
+    assert best < max(levels)
 
 
 def test_a_smaller_penalty_or_floor_gives_more_regions(tree):

@@ -1,11 +1,14 @@
 """Errors on the command line: one line on stderr, and an exit code."""
 
+import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NoReturn
 
 import typer
 
-FAILURE, USAGE = 1, 2
+FAILURE, USAGE, INTERRUPTED, TERMINATED = 1, 2, 130, 143  # the last two as shells have them: 128 and the signal's number
 
 
 class UsageError(ValueError):
@@ -21,6 +24,19 @@ def reported() -> Iterator[None]:
         raise _exit(fault, USAGE) from fault
     except (ValueError, OSError, ImportError, MemoryError) as fault:
         raise _exit(fault, FAILURE) from fault
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def end_in_order() -> None:
+    """Make SIGTERM, which ends a process on the spot, an exit that removes what is half written."""
+    signal.signal(signal.SIGTERM, _terminate)
+
+
+def _terminate(*_: object) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not stop the first one's tidying
+    sys.exit(TERMINATED)
 
 
 def _exit(fault: Exception, code: int) -> typer.Exit:

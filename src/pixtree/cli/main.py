@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from pixtree.cli import doctor, evaluate, hierarchy, segment, train, vectorize
+from pixtree.cli.errors import end_in_order
 
 GROUPS = (segment, hierarchy, vectorize, train, evaluate, doctor)
 
@@ -38,6 +39,7 @@ def options(
 
 def main() -> None:
     """Run the command line."""
+    end_in_order()
     app()
 
 

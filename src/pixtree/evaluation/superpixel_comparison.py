@@ -1,8 +1,12 @@
 """Superpixel methods side by side: every measure, on every photo, at every count of regions."""
 
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from statistics import median
@@ -62,17 +66,36 @@ def compare_superpixels(
         for name in methods:
             method(name, count)  # unknown names and impossible counts show before any work
     jobs = [(photo, tuple(methods), count) for photo in photos for count in counts]
+    warm_up(methods)  # here too if others work: a missing extra is one error, and kernels are compiled once
     if workers == 1:
-        warm_up(methods)
         yield from (measure_photo(*job) for job in jobs)
         return
     # spawned, since forking a process with running threads can hang
     pool = ProcessPoolExecutor(workers, get_context("spawn"), _prepare_worker, (tuple(methods),))
     try:
-        for ready in as_completed([pool.submit(measure_photo, *job) for job in jobs]):
+        with _deaf_children():
+            waiting = [pool.submit(measure_photo, *job) for job in jobs]
+        for ready in as_completed(waiting):
             yield ready.result()
+    except BrokenProcessPool as error:
+        raise MemoryError(
+            "workers must live until the end, got one that died, often for lack of memory; use fewer workers"
+        ) from error
     finally:  # a failure or Ctrl-C does not wait for the rest
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Processes that start here do not hear Ctrl-C, which the terminal sends to all: this one stops them."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may say so
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def measure_photo(photo: AnnotatedPhoto, methods: Sequence[str], tokens: int) -> list[Sample]:

@@ -35,7 +35,8 @@ def rotary_embedding(rope: Any, labels: Tensor, count: int, patch: int, backend:
     if kind == "RotaryEmbeddingMixed":
         return _mixed(rope, places)
     angles = _dinov3_angles(rope, places, shape) if kind == "RotaryEmbeddingDinoV3" else _cat_angles(rope, places, shape)
-    angles = angles.tile(2) if rope.rotate_half else angles.repeat_interleave(2, dim=-1)
+    halves = getattr(rope, "rotate_half", False)  # before timm 1.0.27 some embeddings have one layout only
+    angles = angles.tile(2) if halves else angles.repeat_interleave(2, dim=-1)
     return torch.cat((angles.sin(), angles.cos()), dim=-1)[:, None]
 
 

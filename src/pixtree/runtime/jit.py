@@ -1,14 +1,15 @@
 """Compilation of kernels: to disk, without the GIL, with IEEE arithmetic; the first compilation is announced."""
 
 import hashlib
-import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import event
+from numba.core import config, event
+
+from pixtree.runtime.machine_code import REMEDY, MachineCode, say_once
 
 Kernel = Callable[..., Any]
 
@@ -16,6 +17,8 @@ Kernel = Callable[..., Any]
 PACKAGE = Path(__file__).parents[1]
 # Machine code is inlined across the files of these folders; a test checks that nothing is compiled elsewhere.
 FOLDERS = {"kernels": ("kernels", "runtime"), "vector": ("vector", "kernels", "runtime")}
+ONCE = "compiling its kernels for this machine, once (about half a minute) ..."
+EVERY_TIME = "compiling its kernels (about half a minute), in every process, since no folder can keep them"
 
 
 @cache
@@ -30,14 +33,16 @@ def fingerprint(folder: str) -> str:
 
 def _compiled(function: Kernel, **options: Any) -> Kernel:
     """The function compiled without the GIL, with IEEE arithmetic, and kept on disk until any kernel's source changes."""
+    if getattr(config, "DISABLE_JIT", 0):  # kernels rely on LLVM's vectors, and interpreted they would take hours
+        raise ImportError(
+            'the compiled kernels need numba\'s compiler, got NUMBA_DISABLE_JIT=1; unset it, or segment with backend="torch"'
+        )
     # No fastmath and no contraction: trees must be equal to the reference bit for bit.
+    compiled: Any = numba.njit(nogil=True, error_model="numpy", **options)(function)
     try:
-        compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
-    except RuntimeError:  # no folder to keep machine code in, as in a read-only container: compile in every process
-        compiled = numba.njit(nogil=True, error_model="numpy", **options)(function)
-    stored = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if stored is not None:
-        stored._source_stamp = (stored._source_stamp, fingerprint(function.__module__.split(".")[1]))
+        compiled._cache = MachineCode(function, fingerprint(function.__module__.split(".")[1]))
+    except RuntimeError:  # no folder to keep machine code in, as in a read-only container
+        _Announcer.is_kept = False
     return compiled  # type: ignore[no-any-return]
 
 
@@ -68,14 +73,12 @@ def tolerant_inlined(function: Kernel) -> Kernel:
 class _Announcer(event.Listener):
     """Announces once per process that a first call waits for compilation."""
 
-    def __init__(self) -> None:
-        self.said = False
+    is_kept = True  # whether a later process will find the machine code
 
     def on_start(self, event: Any) -> None:
         """Announce the first compilation of a pixtree kernel."""
-        if not self.said and _is_ours(event):
-            self.said = True
-            print("pixtree: compiling its kernels for this machine, once (about half a minute) ...", file=sys.stderr)
+        if _is_ours(event):
+            say_once(ONCE if self.is_kept else f"{EVERY_TIME}; {REMEDY}")
 
     def on_end(self, event: Any) -> None:
         """Nothing to say: the result that the caller waits for follows."""

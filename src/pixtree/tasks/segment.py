@@ -90,6 +90,7 @@ def segment(
     wanted = budget_of(tokens=tokens, criterion=criterion, at_most=at_most, level=level, budget=budget)
     pictures = checked(image, channel_axis=channel_axis)
     inside = checked_mask(mask, (pictures.shape[-2], pictures.shape[-1]))
+    first = _checked_start(start_label, pictures.shape[-2] * pictures.shape[-1])
     batch = pictures if pictures.ndim == 4 else pictures[None]
     options = TreeOptions(named(similarity), compactness, energy, floor)
     if partitioner is not None:
@@ -97,9 +98,17 @@ def segment(
         part = _other_engine(partitioner, batch, wanted, options, [*changed, *(["backend"] if backend != "auto" else [])])
     else:
         part = partition_images(batch, wanted, options, mask=inside, relax=relax, backend=backend)
-    labels = part.labels + operator.index(start_label)
+    labels = part.labels + first
     labels = labels if pictures.ndim == 4 else labels[0]
     return labels if isinstance(image, Tensor) else labels.numpy()
+
+
+def _checked_start(start_label: int, pixels: int) -> int:
+    """The first label, such that that of every pixel would fit into int32, and so would the one outside a mask."""
+    first, limit = operator.index(start_label), int(np.iinfo(np.int32).max)
+    if not -limit <= first <= limit - pixels:
+        raise ValueError(f"start_label must be from {-limit} to {limit - pixels} here, got {first}; labels are int32")
+    return first
 
 
 def _other_engine(name: str, batch: Tensor, budget: Budget, options: TreeOptions, changed: list[str]) -> Partition:

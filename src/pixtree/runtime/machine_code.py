@@ -1,0 +1,67 @@
+"""Machine code on disk: numba's files with a checksum, so that damaged ones are made again instead of being run."""
+
+import hashlib
+import io
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+REMEDY = "set NUMBA_CACHE_DIR to a folder that can be written"
+_said: set[str] = set()
+
+
+def say_once(message: str) -> None:
+    """Print a message to stderr, unless this process has printed it before."""
+    if message not in _said:
+        _said.add(message)
+        print(f"pixtree: {message}", file=sys.stderr)
+
+
+class CheckedFiles(IndexDataCacheFile):
+    """The index and the data files of one function, each with a checksum at its end; what fails it counts as missing."""
+
+    @contextmanager
+    def _open_for_write(self, filepath: str) -> Iterator[io.BytesIO]:
+        content = io.BytesIO()
+        with super()._open_for_write(filepath) as file:
+            yield content
+            # pickle stops at its own end, so that numba reads such a file as it reads its own
+            file.write(content.getvalue() + hashlib.sha256(content.getvalue()).digest())
+
+    def _load_index(self) -> dict[Any, str]:
+        return super()._load_index() if _is_whole(self._index_path) else {}
+
+    def _load_data(self, name: str) -> Any:
+        if not _is_whole(self._data_path(name)):
+            raise OSError(f"the machine code in {name} is damaged")  # as if it were missing: numba compiles and writes it again
+        return super()._load_data(name)
+
+
+def _is_whole(path: str) -> bool:
+    size = hashlib.sha256().digest_size
+    try:
+        content = Path(path).read_bytes()
+    except OSError:
+        return False
+    return hashlib.sha256(content[:-size]).digest() == content[-size:]
+
+
+class MachineCode(FunctionCache):
+    """What numba keeps of a function, valid for one `stamp`; a disk that cannot keep it costs time, not the result."""
+
+    def __init__(self, function: Callable[..., Any], stamp: str) -> None:
+        super().__init__(function)
+        source = self._impl.locator.get_source_stamp(), stamp
+        self._cache_file = CheckedFiles(self._cache_path, self._impl.filename_base, source)
+
+    @contextmanager
+    def _guard_against_spurious_io_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            say_once(f"its compiled kernels cannot be kept on disk ({reason}), so every process compiles them; {REMEDY}")

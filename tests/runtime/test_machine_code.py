@@ -1,0 +1,121 @@
+"""Machine code on disk may be damaged, full or not there at all: results are the same, and a sentence says what it costs."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import pytest
+
+from pixtree.runtime import jit, machine_code
+
+CODE = "import torch, pixtree; print(pixtree.segment(torch.zeros(3, 9, 9, dtype=torch.uint8), tokens=4).max().item() + 1)"
+
+
+def add_seven(number):
+    return number + 7
+
+
+add_seven.__module__ = "pixtree.kernels.tried"  # as if it were ours
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(machine_code, "_said", set())
+    monkeypatch.setattr(jit._Announcer, "is_kept", True)
+    return tmp_path
+
+
+def stored(folder):
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def fresh():
+    """A kernel as a new process has it: what it knows is on disk."""
+    return jit.kernel(add_seven)
+
+
+def test_machine_code_is_kept_and_found_again(folder, capsys):
+    assert fresh()(1) == 8
+    assert [path.suffix for path in stored(folder)] == [".nbc", ".nbi"]
+    capsys.readouterr()
+    machine_code._said.clear()
+    again = fresh()
+    assert again(1) == 8
+    assert sum(again.stats.cache_hits.values()) == 1
+    assert capsys.readouterr().err == ""
+
+
+def flipped(content, place):
+    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+
+
+DAMAGES = {
+    "empty": lambda content: b"",
+    "cut": lambda content: content[: len(content) // 2],
+    "flipped in front": lambda content: flipped(content, 3),
+    "flipped in the middle": lambda content: flipped(content, len(content) // 2),
+    "flipped at the end": lambda content: flipped(content, len(content) - 40),
+    "text": lambda content: b"not a cache",
+    "longer": lambda content: content + b"x",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+def test_damaged_files_are_made_again(folder, capsys, suffix, damage):
+    fresh()(1)
+    (path,) = (path for path in stored(folder) if path.suffix == suffix)
+    path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    assert fresh()(1) == 8
+    assert set(capsys.readouterr().err.splitlines()) == {f"pixtree: {jit.ONCE}"}
+    repaired = fresh()
+    assert repaired(1) == 8
+    assert sum(repaired.stats.cache_hits.values()) == 1
+
+
+def test_a_full_disk_costs_time_and_a_sentence(folder, capsys, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    kernel = fresh()
+    monkeypatch.setattr("numba.core.caching.IndexDataCacheFile._open_for_write", full)
+    assert kernel(1) == 8
+    assert fresh()(2) == 9
+    said = capsys.readouterr().err
+    assert said.count("cannot be kept on disk (No space left on device), so every process compiles them; set NUMBA_CACHE_DIR") == 1
+
+
+def test_without_a_folder_to_write_it_says_that_every_process_compiles(folder, capsys, monkeypatch):
+    monkeypatch.setattr("numba.core.caching.CompileResultCacheImpl._locator_classes", [])
+    assert fresh()(1) == 8
+    said = capsys.readouterr().err
+    assert said == f"pixtree: {jit.EVERY_TIME}; set NUMBA_CACHE_DIR to a folder that can be written\n"
+    assert "once" not in said
+
+
+def test_a_disabled_compiler_is_one_sentence():
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run([sys.executable, "-c", CODE], env=environment, capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1].startswith(
+        "ImportError: the compiled kernels need numba's compiler, got NUMBA_DISABLE_JIT=1;"
+    )
+    code = CODE.replace("tokens=4", 'tokens=4, backend="torch"')
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("4\n", "")
+
+
+def test_the_command_line_says_it_without_a_traceback(tmp_path):
+    from PIL import Image
+
+    Image.new("RGB", (9, 9)).save(tmp_path / "photo.png")
+    command = [sys.executable, "-m", "pixtree.cli.main", "segment", "photo.png", "-o", "labels.png"]
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: the compiled kernels need numba's compiler")
+    assert done.stderr.count("\n") == 1
+    assert Path(tmp_path / "labels.png").exists() is False

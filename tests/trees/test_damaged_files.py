@@ -1,0 +1,101 @@
+"""Files come from elsewhere: a damaged tree is refused in one sentence, and never reaches a kernel."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pictures import noise, photo
+
+import pixtree
+from pixtree.trees.build import hierarchy_of_image
+
+SEEDS = 200
+SECONDS = 120  # for all of them: a hang is a failure
+SCRIPT = Path(__file__).with_name("damage.py")
+
+
+def test_two_hundred_damaged_trees_are_refused_in_one_sentence_or_are_valid(tmp_path):
+    # A child process: a kernel that reads outside of its arrays ends it, and its last line names the seed.
+    command = [sys.executable, str(SCRIPT), str(tmp_path), "0", str(SEEDS)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0, (lines[-1:], done.stderr[-2000:])
+    assert len(lines) == SEEDS
+    wrong = [line for line in lines if "): refused: expected " not in line and not line.endswith("): valid")]
+    assert wrong == []
+    assert sum("): refused: " in line for line in lines) > SEEDS // 2
+
+
+def changed(path, **changes):
+    with np.load(path) as stored:
+        arrays = {name: stored[name].copy() for name in stored.files}
+    for name, change in changes.items():
+        arrays[name] = change(arrays[name])
+    np.savez(path, **arrays)
+    return path
+
+
+def with_entry(index, value):
+    def change(values):
+        values[index] = value
+        return values
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"left": with_entry(3, 10**6)}, "expected children that come before their parents, got a left child out of range"),
+        ({"right": with_entry(3, -5)}, "expected children that come before their parents, got a right child out of range"),
+        ({"left": with_entry(0, 148)}, "expected children that come before their parents"),
+        ({"left": lambda a: a[:-1]}, r"expected left \(139,\) for a picture with 140 pixels, got int32 \(138,\)"),
+        ({"parent": lambda a: a.astype(np.int64)}, "expected parent in int32, got int64"),
+        ({"parent": with_entry(-1, 5)}, "expected −1 as the parent of the root, got 5"),
+        ({"parent": lambda a: np.roll(a, 1) * 0 - 1}, "expected parents and children that agree"),
+        ({"gain": with_entry(7, np.nan)}, "expected gain from 0 up, got NaN or a negative number"),
+        ({"gain": with_entry(7, -1)}, "expected gain from 0 up, got NaN or a negative number"),
+        ({"altitude": with_entry(200, np.nan)}, "expected altitude from 0 up"),
+        ({"altitude": with_entry(-1, np.inf)}, "expected infinite costs and gains at the last nodes only"),
+        ({"altitude": with_entry(0, 1)}, "expected altitude 0 for all pixels"),
+        ({"level": with_entry(0, 1)}, "expected level 0 for all pixels"),
+        ({"level": with_entry(-1, 99)}, "expected levels that rise from 1 in steps of 1"),
+        ({"features": with_entry((0, 0), np.inf)}, "expected finite features"),
+        ({"features": lambda a: a[:, :-1]}, r"expected features \(C, 140\) for a picture with 140 pixels"),
+        ({"shape": lambda a: a[::-1]}, "expected regions that are connected in the picture"),
+        ({"shape": lambda a: a * 2}, r"expected features \(C, 560\)"),
+        ({"shape": lambda a: a * -1}, r"expected a height and a width from 1 up, got shape \[-10, -14\]"),
+        ({"rule": with_entry(0, 9)}, "expected the five numbers of a merge rule, got rule"),
+        ({"rule": with_entry(3, 5)}, "expected the five numbers of a merge rule"),
+        ({"rule": with_entry(2, -1)}, "expected the five numbers of a merge rule"),
+        ({"version": lambda a: np.array([1, 1])}, "expected a tree of format version 1, got int64"),
+    ],
+)
+def test_damage_is_named_before_any_kernel_runs(tmp_path, monkeypatch, changes, message):
+    hierarchy_of_image(photo(height=10, width=14)).save(tmp_path / "tree.npz")
+    monkeypatch.setattr("pixtree.trees.structure.kernels_for", lambda *_: pytest.fail("a kernel ran"))
+    with pytest.raises(ValueError, match=message):
+        pixtree.Hierarchy.load(changed(tmp_path / "tree.npz", **changes))
+
+
+def test_a_mask_must_have_as_many_pixels_as_the_tree(tmp_path):
+    tree = hierarchy_of_image(noise(9, 8), mask=noise(9, 8, 1, seed=2)[0] > 100)
+    tree.save(tmp_path / "tree.npz")
+    with pytest.raises(ValueError, match=rf"features \(C, {72 - tree.leaves}\) for a picture with {72 - tree.leaves} pixels"):
+        pixtree.Hierarchy.load(changed(tmp_path / "tree.npz", mask=np.logical_not))
+
+
+def test_a_pick_must_be_a_member_of_the_cluster(tmp_path):
+    hierarchy_of_image(noise(9, 8), picks=True).save(tmp_path / "tree.npz")
+    with pytest.raises(ValueError, match="expected picks inside the clusters that absorb"):
+        pixtree.Hierarchy.load(changed(tmp_path / "tree.npz", pick=with_entry(-1, 0)))
+
+
+def test_a_pipe_is_no_tree(tmp_path):
+    import os
+
+    os.mkfifo(tmp_path / "pipe.npz")
+    with pytest.raises(ValueError, match="which is no regular file"):
+        pixtree.Hierarchy.load(tmp_path / "pipe.npz")

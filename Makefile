@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup run test test-all check clean
+.PHONY: setup run test test-all check mutate clean
 
 setup: .venv/ready
 
@@ -26,6 +26,9 @@ test: check  ## everything that must hold, in minutes
 
 test-all: check  ## and what takes longer
 	$(BIN)/python -m pytest -m ''
+
+mutate: setup  ## 300 seeded mutants against the tests that cover them, about an hour; the same command continues an interrupted run
+	$(BIN)/python benchmarks/mutation --count 300 --seed 0 --workers 2 --again -o benchmarks/results/mutation.json
 
 clean:
 	rm -rf .venv out

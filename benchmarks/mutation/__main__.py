@@ -31,6 +31,18 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("trees", "tokenizer", "kernels/reference", "vector")
 EXPLAINED = Path(__file__).parent / "explained.json"
 KILLED = ("failed", "timed out", "crashed")
+COLUMNS = [
+    ["folder", "Folder", ""],
+    ["mutants", "Changes", ""],
+    ["killed", "Noticed", ""],
+    ["score", "Share", ".3f"],
+    ["failed", "a test failed", ""],
+    ["timed out", "no end", ""],
+    ["crashed", "crashed", ""],
+    ["survived", "Not noticed", ""],
+    ["not covered", "run by no test", ""],
+    ["explained", "of these explained", ""],
+]
 
 
 def all_mutants() -> list[Mutant]:
@@ -113,36 +125,34 @@ def keep(folder: Path, job: Job, result: str, seconds: float) -> None:
     )
 
 
-def report(sample: list[Mutant], rows: dict[str, dict], total: int, arguments: argparse.Namespace, seconds: float) -> dict:
-    """The score, and every survivor with its explanation if it has one."""
+def report(sample: list[Mutant], rows: dict[str, dict], total: int, arguments: argparse.Namespace) -> dict:
+    """The score per folder, and every survivor with its explanation if it has one."""
     explained = json.loads(EXPLAINED.read_text(encoding="utf-8"))
     reasons = {(one["path"], one["before"], one["after"]): one["reason"] for one in explained}
-    counts = Counter(rows[one.key]["outcome"] for one in sample)
     survivors = [
         {**one.record(), "outcome": rows[one.key]["outcome"], "reason": reasons.get((one.path, one.before, one.after))}
         for one in sample
         if rows[one.key]["outcome"] not in KILLED
     ]
-    killed = sum(counts[name] for name in KILLED)
-    by_folder = {}
-    for folder in FOLDERS:
-        own = [one for one in sample if one.path.startswith(f"pixtree/{folder}/")]
-        by_folder[folder] = {"mutants": len(own), "killed": sum(rows[one.key]["outcome"] in KILLED for one in own)}
-    equivalent = sum(one["reason"] is not None for one in survivors)
+    table = []
+    for name in (*FOLDERS, "all"):
+        own = [one for one in sample if name == "all" or one.path.startswith(f"pixtree/{name}/")]
+        counts = Counter(rows[one.key]["outcome"] for one in own)
+        killed = sum(counts[outcome] for outcome in KILLED)
+        equivalent = sum(
+            one["reason"] is not None for one in survivors if name == "all" or one["path"].startswith(f"pixtree/{name}/")
+        )
+        score = killed / max(len(own), 1)
+        table.append({"folder": name, "mutants": len(own), "killed": killed, "score": score, "explained": equivalent, **counts})
     return {
-        "what": "mutation testing: mutants that a test notices",
-        "mutants": len(sample),
-        "of": total,
-        "seed": arguments.seed,
-        "killed": killed,
-        "score": round(killed / len(sample), 4),
-        "explained": equivalent,
-        "score_without_explained": round(killed / max(len(sample) - equivalent, 1), 4),
-        "outcomes": dict(sorted(counts.items())),
-        "folders": by_folder,
-        "seconds_of_processes": round(sum(rows[one.key]["seconds"] for one in sample)),
-        "seconds_of_last_run": round(seconds),
-        "workers": arguments.workers,
+        "columns": COLUMNS,
+        "rows": table,
+        "notes": [
+            f"{len(sample)} of {total} possible changes, drawn with seed {arguments.seed}: comparisons, arithmetic, constants, "
+            "conditions, arguments, returned values and removed statements. A change is noticed if a test that runs it fails, "
+            "crashes or does not end. Those that no test can notice, because they change no result, are explained in the record.",
+            f"The processes of all mutants took {sum(rows[one.key]['seconds'] for one in sample) / 60:.0f} minutes in sum.",
+        ],
         "survivors": survivors,
     }
 
@@ -161,6 +171,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2, help="processes at a time")
     parser.add_argument("--folder", type=Path, default=ROOT / "out" / "mutation", help="where runs keep what they know")
     parser.add_argument("--again", action="store_true", help="run survivors again, after new tests")
+    parser.add_argument("--only", default="", help="mutants of paths that begin so, such as trees/criteria (for trying the tool)")
     parser.add_argument("--tests", nargs="*", default=[], help="only these tests (for trying the tool itself)")
     parser.add_argument("-o", "--output", type=Path, help="JSON with the score")
     arguments = parser.parse_args()
@@ -169,7 +180,7 @@ def main() -> None:
     load_libraries(ROOT / "src" / "pixtree")
     earlier = stored(folder)
     copy, cache = prepare(folder, arguments.tests)
-    everything = all_mutants()
+    everything = [one for one in all_mutants() if one.path.startswith(f"pixtree/{arguments.only}")]
     sample = random.Random(arguments.seed).sample(everything, min(arguments.count, len(everything)))
     sources = Sources.of(ROOT / "src" / "pixtree")
     reach = Reach(folder / "record.json", sources)
@@ -178,29 +189,29 @@ def main() -> None:
     jobs = [Job(n, one, reach.covering(one), sources.stale(one)) for n, one in enumerate(sample) if one.key not in done]
     print(f"{len(everything)} mutants, {len(sample)} in the sample, {len(jobs)} to run", flush=True)
     run(jobs, folder, copy, cache, reach, arguments.workers)
-    found = report(sample, stored(folder), len(everything), arguments, time.time() - began)
-    print(json.dumps({name: found[name] for name in ("mutants", "killed", "score", "score_without_explained", "outcomes")}))
+    found = report(sample, stored(folder), len(everything), arguments)
+    print(f"{time.time() - began:.0f} s", *found["rows"], sep="\n")
     for one in found["survivors"]:
         print(f"{one['path']}:{one['line']} [{one['operator']}] {one['before']}\n    -> {one['after']}   {one['reason'] or ''}")
     if arguments.output:
-        write(found, arguments.output)
+        write(found, arguments)
 
 
 def rewrite(folder: Path, rows: dict[str, dict]) -> None:
     (folder / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows.values()), encoding="utf-8")
 
 
-def write(found: dict, output: Path) -> None:
+def write(found: dict, arguments: argparse.Namespace) -> None:
     """In another process: this one has never loaded pixtree, so that its children may load mutants of it."""
     code = (
-        "import json, sys; from pathlib import Path; from pixtree.evaluation.records import provenance, write_record; "
-        "write_record({**provenance(sys.argv[2]), **json.load(sys.stdin)}, Path(sys.argv[1]))"
+        "import json, sys; from pixtree.evaluation.records import provenance, write_record; "
+        "head = {'benchmark': 'table', 'title': 'Changes of the sources that the tests notice'}; "
+        "write_record({**head, **provenance(sys.argv[2]), **json.load(sys.stdin)}, sys.argv[1])"
     )
-    command = f"python benchmarks/mutation --count {found['mutants']} --seed {found['seed']} --workers {found['workers']}"
+    command = f"python benchmarks/mutation --count {arguments.count} --seed {arguments.seed} --workers {arguments.workers}"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    subprocess.run(
-        [sys.executable, "-c", code, str(output), command], env=environment, input=json.dumps(found), text=True, check=True
-    )
+    call = [sys.executable, "-c", code, str(arguments.output), command]
+    subprocess.run(call, env=environment, input=json.dumps(found), text=True, check=True)
 
 
 if __name__ == "__main__":

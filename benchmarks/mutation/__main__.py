@@ -9,7 +9,6 @@ are explained in `benchmarks/mutation/explained.json`, by the changed line.
 import argparse
 import json
 import os
-import random
 import shutil
 import subprocess
 import sys
@@ -49,6 +48,17 @@ def all_mutants() -> list[Mutant]:
     source = ROOT / "src"
     paths = sorted(path for folder in FOLDERS for path in (source / "pixtree" / folder).rglob("*.py"))
     return [one for path in paths for one in mutants_of(path.relative_to(source).as_posix(), path.read_text(encoding="utf-8"))]
+
+
+def drawn(mutants: list[Mutant], count: int, seed: int) -> list[Mutant]:
+    """A sample in which an edit of the sources exchanges few mutants: each draws its own number, from its text alone."""
+    seen: Counter[str] = Counter()
+    numbers = {}
+    for one in mutants:
+        text = f"{seed}|{one.path}|{one.operator}|{one.before}|{one.after}"
+        seen[text] += 1
+        numbers[one.key] = sha256(f"{text}|{seen[text]}".encode()).hexdigest()
+    return sorted(mutants, key=lambda one: numbers[one.key])[:count]
 
 
 def state(*folders: str) -> str:
@@ -181,7 +191,7 @@ def main() -> None:
     earlier = stored(folder)
     copy, cache = prepare(folder, arguments.tests)
     everything = [one for one in all_mutants() if one.path.startswith(f"pixtree/{arguments.only}")]
-    sample = random.Random(arguments.seed).sample(everything, min(arguments.count, len(everything)))
+    sample = drawn(everything, arguments.count, arguments.seed)
     sources = Sources.of(ROOT / "src" / "pixtree")
     reach = Reach(folder / "record.json", sources)
     done = {key: row for key, row in earlier.items() if not (arguments.again and row["outcome"] not in KILLED)}

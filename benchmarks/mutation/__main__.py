@@ -84,9 +84,9 @@ def record_tests(folder: Path, copy: Path, cache: Path, tests: list[str]) -> Non
             sys.path.insert(0, str(copy))
             os.chdir(ROOT)
             recorder = Recorder(copy / "pixtree", folder / "coverage")
-            pytest.main(["-q", "--no-header", "-p", "no:cacheprovider", *(tests or ["tests"])], plugins=[recorder])
+            ended = pytest.main(["-q", "--no-header", "-p", "no:cacheprovider", *(tests or ["tests"])], plugins=[recorder])
             recorder.write(folder / "record.json")
-            code = 0
+            code = 0 if ended in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) else 1
         finally:
             sys.stdout.flush()
             os._exit(code)

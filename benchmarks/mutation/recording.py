@@ -21,6 +21,7 @@ class Recorder:
         self.package = package
         self.coverage = coverage.Coverage(data_file=str(data), source=[str(package)], messages=False)
         self.seconds: dict[str, float] = defaultdict(float)
+        self.users: dict[str, set[str]] = defaultdict(set)  # tests by what was made for several of them
         self.failed: set[str] = set()
         self.skipped: set[str] = set()
 
@@ -31,7 +32,29 @@ class Recorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Lines that run from here on belong to this test."""
-        self.coverage.switch_context(test_name(item.nodeid))
+        test = test_name(item.nodeid)
+        self.users[item.nodeid.split("::")[0]].add(test)
+        for fixture in getattr(item, "fixturenames", ()):
+            self.users[fixture].add(test)
+        self.coverage.switch_context(test)
+        result = yield
+        self.coverage.switch_context("")
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef, request: pytest.FixtureRequest) -> Iterator[None]:
+        """A fixture that several tests share runs for all of them, not for the first alone."""
+        if fixturedef.scope == "function":
+            return (yield)
+        self.coverage.switch_context(fixturedef.argname)
+        result = yield
+        self.coverage.switch_context(test_name(request.node.nodeid) if "::" in request.node.nodeid else "")
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Iterator[None]:
+        """What a test module computes while it is imported belongs to all its tests."""
+        self.coverage.switch_context(collector.nodeid if isinstance(collector, pytest.Module) else "")
         result = yield
         self.coverage.switch_context("")
         return result
@@ -44,6 +67,10 @@ class Recorder:
         if report.skipped:
             self.skipped.add(test_name(report.nodeid))
 
+    def tests_of(self, context: str) -> set[str]:
+        """The tests that a context of coverage stands for."""
+        return self.users.get(context, {context})
+
     def write(self, path: Path) -> None:
         """Tests with their seconds, and per file and line the numbers of its tests."""
         self.coverage.stop()
@@ -54,7 +81,8 @@ class Recorder:
         lines: dict[str, dict[int, list[int]]] = {}
         for file in sorted(data.measured_files()):
             found = {
-                line: sorted(number[one] for one in seen if one in number) for line, seen in data.contexts_by_lineno(file).items()
+                line: sorted({number[one] for context in seen for one in self.tests_of(context) if one in number})
+                for line, seen in data.contexts_by_lineno(file).items()
             }
             lines[Path(file).relative_to(self.package.parent).as_posix()] = {line: seen for line, seen in found.items() if seen}
         record = {

@@ -31,6 +31,8 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.LShift: ast.RShift,
     ast.RShift: ast.LShift,
 }
+SYMMETRIC = {"min", "max", "minimum", "maximum"}  # of whose arguments the order means nothing
+ELSEWHERE = {"device"}  # arguments that change nothing where there is one device
 COMPILERS = {"kernel", "inlined", "tolerant", "tolerant_inlined"}  # the decorators of pixtree.runtime.jit
 
 
@@ -210,10 +212,11 @@ def _changes(node: ast.expr) -> Iterator[tuple[str, ast.expr | str]]:
             yield "constant", repr(node.value * 2 if node.value else 1.0)
     elif isinstance(node, ast.Call):
         plain = [one for one in node.args if not isinstance(one, ast.Starred)]
-        if len(plain) == len(node.args) >= 2 and ast.dump(node.args[0]) != ast.dump(node.args[1]):
+        symmetric = ast.unparse(node.func).split(".")[-1] in SYMMETRIC
+        if not symmetric and len(plain) == len(node.args) >= 2 and ast.dump(node.args[0]) != ast.dump(node.args[1]):
             yield "swapped arguments", ast.Call(node.func, [node.args[1], node.args[0], *node.args[2:]], node.keywords)
         for number, keyword in enumerate(node.keywords):
-            if keyword.arg is not None:
+            if keyword.arg is not None and keyword.arg not in ELSEWHERE:
                 yield "dropped argument", ast.Call(node.func, node.args, node.keywords[:number] + node.keywords[number + 1 :])
 
 

@@ -126,8 +126,8 @@ def main() -> None:
                 f"All models run from normalised images to logits, with batches of {options.batch}, in float32, on "
                 f"{torch.get_num_threads()} threads and with random weights. Patch models and retrofits take turns in one run; the "
                 f"ratio is that of the medians over {options.rounds} rounds, least and most are those of single rounds. Promised "
-                "is our target, and paper is the ratio that follows from the paper's table, at its own number of tokens. GFLOPs count "
-                "matrix products, convolutions and attention.",
+                "is our target, and paper is the ratio that follows from the paper's table, at its own number of tokens. GFLOPs "
+                "count matrix products, convolutions and attention.",
             ],
         }
         write_record(record, options.output)

@@ -102,7 +102,7 @@ def test_a_quality_out_of_reach_names_the_best():
         best_drawing(FakeSource(), Limits(psnr=60.0), exactly)
     with pytest.raises(OutOfReachError, match=r"more than 16 paths reach on this image, 22\.00"):
         best_drawing(FakeSource(), Limits(psnr=23.0, paths=16), exactly)
-    with pytest.raises(ValueError, match="takes about .* bytes, got bytes=1000"):
+    with pytest.raises(ValueError, match=r"takes about .* bytes, got bytes=1000"):
         best_drawing(FakeSource(), Limits(psnr=30.0, bytes=1000), exactly)
 
 

@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup run test test-all test-lowest check clean
+.PHONY: setup run test test-all test-lowest check mutate clean
 
 setup: .venv/ready
 
@@ -39,6 +39,9 @@ LOWEST_TESTS := tests/kernels tests/trees tests/tokenizer tests/models tests/tas
 
 test-lowest: .venv-lowest/ready  ## the lowest versions that pyproject.toml allows (torch but for one: see there)
 	$(LOWEST)/python -m pytest $(LOWEST_TESTS)
+
+mutate: setup  ## 300 seeded mutants against the tests that cover them, about an hour; the same command continues an interrupted run
+	$(BIN)/python benchmarks/mutation --count 300 --seed 0 --workers 2 --again -o benchmarks/results/mutation.json
 
 clean:
 	rm -rf .venv .venv-lowest out

@@ -92,7 +92,8 @@ def pull_images(gradient: Tensor, images: Tensor, lift: Tensor, first: Tensor, b
     pull = functional.conv_transpose2d(pull, first, stride=2)
     if any(border):
         pull = aten.replication_pad2d_backward(pull, images, list(border))
-    return functional.conv_transpose2d(gradient, lift) + pull
+    found: Tensor = functional.conv_transpose2d(gradient, lift) + pull
+    return found
 
 
 def _rows(weight: Tensor) -> Tensor:

@@ -1,0 +1,228 @@
+"""Mutation testing: `make mutate`, or `python benchmarks/mutation [--count 300] [--workers 2]`.
+
+Changes one place of a source at a time and looks whether a test notices. A first run of the suite under coverage finds out which
+tests run which line; every mutant then runs against those, in a process of its own that ends at the first failure. Results are
+kept one by one, so that the same command continues where it was interrupted. Survivors that no test can tell from the original
+are explained in `benchmarks/mutation/explained.json`, by the changed line.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from hashlib import sha256
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import overlay
+import pytest
+from mutants import Mutant, mutants_of
+from reach import Reach, Sources
+from recording import Recorder
+from running import Job, end, load_libraries, outcome, start
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("trees", "tokenizer", "kernels/reference", "vector")
+EXPLAINED = Path(__file__).parent / "explained.json"
+KILLED = ("failed", "timed out", "crashed")
+COLUMNS = [
+    ["folder", "Folder", ""],
+    ["mutants", "Changes", ""],
+    ["killed", "Noticed", ""],
+    ["score", "Share", ".3f"],
+    ["failed", "a test failed", ""],
+    ["timed out", "no end", ""],
+    ["crashed", "crashed", ""],
+    ["survived", "Not noticed", ""],
+    ["not covered", "run by no test", ""],
+    ["explained", "of these explained", ""],
+]
+
+
+def all_mutants() -> list[Mutant]:
+    source = ROOT / "src"
+    paths = sorted(path for folder in FOLDERS for path in (source / "pixtree" / folder).rglob("*.py"))
+    return [one for path in paths for one in mutants_of(path.relative_to(source).as_posix(), path.read_text(encoding="utf-8"))]
+
+
+def drawn(mutants: list[Mutant], count: int, seed: int) -> list[Mutant]:
+    """A sample in which an edit of the sources exchanges few mutants: each draws its own number, from its text alone."""
+    seen: Counter[str] = Counter()
+    numbers = {}
+    for one in mutants:
+        text = f"{seed}|{one.path}|{one.operator}|{one.before}|{one.after}"
+        seen[text] += 1
+        numbers[one.key] = sha256(f"{text}|{seen[text]}".encode()).hexdigest()
+    return sorted(mutants, key=lambda one: numbers[one.key])[:count]
+
+
+def state(*folders: str) -> str:
+    """A hash of the sources in these folders."""
+    digest = sha256()
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def record_tests(folder: Path, copy: Path, cache: Path, tests: list[str]) -> None:
+    """Run the unchanged suite once, in a process of its own, and write which test runs which line."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.environ.update(overlay.environment(copy, cache))
+            os.environ[overlay.STAMP] = "unchanged"
+            from running import numba_reads_its_cache_folder
+
+            numba_reads_its_cache_folder()
+            sys.path.insert(0, str(copy))
+            os.chdir(ROOT)
+            recorder = Recorder(copy / "pixtree", folder / "coverage")
+            ended = pytest.main(["-q", "--no-header", "-p", "no:cacheprovider", *(tests or ["tests"])], plugins=[recorder])
+            recorder.write(folder / "record.json")
+            code = 0 if ended in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) else 1
+        finally:
+            sys.stdout.flush()
+            os._exit(code)
+    if os.waitpid(child, 0)[1] != 0:
+        raise SystemExit("the tests could not be recorded; see the output above")
+
+
+def prepare(folder: Path, tests: list[str]) -> tuple[Path, Path]:
+    """The copy of the package, its cache of machine code, and a record of the tests that fits both."""
+    cache, stamp = folder / "cache", folder / "state.txt"
+    now = state("src", "tests") + "".join(tests)
+    if not stamp.is_file() or stamp.read_text(encoding="utf-8") != now:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        copy = overlay.make(ROOT / "src", folder)
+        record_tests(folder, copy, cache, tests)
+        stamp.write_text(now, encoding="utf-8")
+    return folder / "src", cache
+
+
+def run(jobs: list[Job], folder: Path, copy: Path, cache: Path, reach: Reach, workers: int) -> None:
+    """Run all jobs, `workers` at a time; results go to results.jsonl as they come."""
+    waiting, running = list(reversed(jobs)), {}
+    while waiting or running:
+        while waiting and len(running) < workers:
+            job = waiting.pop()
+            if job.tests:
+                running[start(job, folder, copy, cache, ROOT, reach.seconds)] = (job, time.time())
+            else:
+                keep(folder, job, "not covered", 0.0)
+        if running:
+            child, status = os.wait()
+            job, began = running.pop(child)
+            end(child)
+            keep(folder, job, outcome(status), time.time() - began)
+            own = folder / f"mutant-{job.number}"
+            shutil.rmtree(own / "cache", ignore_errors=True)
+
+
+def keep(folder: Path, job: Job, result: str, seconds: float) -> None:
+    row = {"key": job.mutant.key, "source": state("src"), "outcome": result, "tests": len(job.tests), "seconds": round(seconds, 1)}
+    with (folder / "results.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+    print(
+        f"{job.number:4d} {result:12s} {seconds:6.1f} s  {len(job.tests):4d} tests  {job.mutant.path}:{job.mutant.line}", flush=True
+    )
+
+
+def report(sample: list[Mutant], rows: dict[str, dict], total: int, arguments: argparse.Namespace) -> dict:
+    """The score per folder, and every survivor with its explanation if it has one."""
+    explained = json.loads(EXPLAINED.read_text(encoding="utf-8"))
+    reasons = {(one["path"], one["before"], one["after"]): one["reason"] for one in explained}
+    survivors = [
+        {**one.record(), "outcome": rows[one.key]["outcome"], "reason": reasons.get((one.path, one.before, one.after))}
+        for one in sample
+        if rows[one.key]["outcome"] not in KILLED
+    ]
+    table = []
+    for name in (*FOLDERS, "all"):
+        own = [one for one in sample if name == "all" or one.path.startswith(f"pixtree/{name}/")]
+        counts = Counter(rows[one.key]["outcome"] for one in own)
+        killed = sum(counts[outcome] for outcome in KILLED)
+        equivalent = sum(
+            one["reason"] is not None for one in survivors if name == "all" or one["path"].startswith(f"pixtree/{name}/")
+        )
+        score = killed / max(len(own), 1)
+        table.append({"folder": name, "mutants": len(own), "killed": killed, "score": score, "explained": equivalent, **counts})
+    return {
+        "columns": COLUMNS,
+        "rows": table,
+        "notes": [
+            f"{len(sample)} of {total} possible changes, drawn with seed {arguments.seed}: comparisons, arithmetic, constants, "
+            "conditions, arguments, returned values and removed statements. A change is noticed if a test that runs it fails, "
+            "crashes or does not end. Those that no test can notice, because they change no result, are explained in the record.",
+            f"The processes of all mutants took {sum(rows[one.key]['seconds'] for one in sample) / 60:.0f} minutes in sum.",
+        ],
+        "survivors": survivors,
+    }
+
+
+def stored(folder: Path) -> dict[str, dict]:
+    """Results that were found with the same package; a test that is added kills no less."""
+    path, source = folder / "results.jsonl", state("src")
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
+    return {row["key"]: row for row in rows if row["source"] == source}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=300, help="mutants in the sample")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--workers", type=int, default=2, help="processes at a time")
+    parser.add_argument("--folder", type=Path, default=ROOT / "out" / "mutation", help="where runs keep what they know")
+    parser.add_argument("--again", action="store_true", help="run survivors again, after new tests")
+    parser.add_argument("--only", default="", help="mutants of paths that begin so, such as trees/criteria (for trying the tool)")
+    parser.add_argument("--tests", nargs="*", default=[], help="only these tests (for trying the tool itself)")
+    parser.add_argument("-o", "--output", type=Path, help="JSON with the score")
+    arguments = parser.parse_args()
+    began = time.time()
+    folder = arguments.folder.resolve()
+    load_libraries(ROOT / "src" / "pixtree")
+    earlier = stored(folder)
+    copy, cache = prepare(folder, arguments.tests)
+    everything = [one for one in all_mutants() if one.path.startswith(f"pixtree/{arguments.only}")]
+    sample = drawn(everything, arguments.count, arguments.seed)
+    sources = Sources.of(ROOT / "src" / "pixtree")
+    reach = Reach(folder / "record.json", sources)
+    done = {key: row for key, row in earlier.items() if not (arguments.again and row["outcome"] not in KILLED)}
+    rewrite(folder, done)
+    jobs = [Job(n, one, reach.covering(one), sources.stale(one)) for n, one in enumerate(sample) if one.key not in done]
+    print(f"{len(everything)} mutants, {len(sample)} in the sample, {len(jobs)} to run", flush=True)
+    run(jobs, folder, copy, cache, reach, arguments.workers)
+    found = report(sample, stored(folder), len(everything), arguments)
+    print(f"{time.time() - began:.0f} s", *found["rows"], sep="\n")
+    for one in found["survivors"]:
+        print(f"{one['path']}:{one['line']} [{one['operator']}] {one['before']}\n    -> {one['after']}   {one['reason'] or ''}")
+    if arguments.output:
+        write(found, arguments)
+
+
+def rewrite(folder: Path, rows: dict[str, dict]) -> None:
+    (folder / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows.values()), encoding="utf-8")
+
+
+def write(found: dict, arguments: argparse.Namespace) -> None:
+    """In another process: this one has never loaded pixtree, so that its children may load mutants of it."""
+    code = (
+        "import json, sys; from pixtree.evaluation.records import provenance, write_record; "
+        "head = {'benchmark': 'table', 'title': 'Changes of the sources that the tests notice'}; "
+        "write_record({**head, **provenance(sys.argv[2]), **json.load(sys.stdin)}, sys.argv[1])"
+    )
+    command = f"python benchmarks/mutation --count {arguments.count} --seed {arguments.seed} --workers {arguments.workers}"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    call = [sys.executable, "-c", code, str(arguments.output), command]
+    subprocess.run(call, env=environment, input=json.dumps(found), text=True, check=True)
+
+
+if __name__ == "__main__":
+    main()

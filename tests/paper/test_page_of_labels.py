@@ -1,0 +1,65 @@
+"""docs/paper.md has a row for every label of the paper, and every row names things that exist."""
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LABELS = (Path(__file__).parent / "labels.txt").read_text(encoding="utf-8").split()
+PAGE = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
+STATUSES = ("faithful", "differs", "beyond", "not yet", "prose")
+ROWS = {
+    cells[0].strip("`"): cells
+    for line in PAGE.splitlines()
+    if line.startswith("| `") and len(cells := [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]) == 5
+}
+NAMED = sorted(set(re.findall(r"`([\w/.]+\.(?:py|json|md))(?:::([\w.]+))?`", PAGE)))
+
+
+def test_every_label_of_the_paper_has_one_row():
+    found = Counter(re.findall(r"^\| `([^`]+)` \|", PAGE, re.MULTILINE))
+    assert {label: found[label] for label in LABELS if found[label] != 1} == {}
+    assert set(found) - set(LABELS) == set()
+    assert set(ROWS) == set(LABELS)
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_a_row_has_a_status_and_what_is_there_is_shown(label):
+    _, says, where, status, shown = ROWS[label]
+    assert says
+    assert status.startswith(STATUSES)
+    if status.startswith(("faithful", "beyond", "differs")):
+        assert where
+        assert shown
+    if status.startswith(("differs", "not yet")) and where:
+        assert len(status.split()) > 3  # how and why, or what is there instead
+
+
+def test_points_that_rows_refer_to_exist():
+    points = {int(number) for number in re.findall(r"^(\d+)\. \*\*", PAGE, re.MULTILINE)}
+    referred = {int(one) for group in re.findall(r"points? ([\d, and to]+\d|\d+)", PAGE) for one in re.findall(r"\d+", group)}
+    assert points == set(range(1, len(points) + 1))
+    assert referred <= points
+
+
+@pytest.mark.parametrize(("path", "name"), NAMED, ids=["::".join(filter(None, one)) for one in NAMED])
+def test_files_and_names_of_the_page_exist(path, name):
+    file = next((one for one in (ROOT / path, ROOT / "src" / "pixtree" / path) if one.is_file()), None)
+    assert file is not None
+    if name:
+        assert name in defined(file)
+
+
+def defined(file: Path) -> set[str]:
+    """Functions, classes, methods and constants at the top of a file; methods as Class.method."""
+    names = set()
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+            names |= {f"{node.name}.{one.name}" for one in getattr(node, "body", []) if isinstance(one, ast.FunctionDef)}
+        elif isinstance(node, ast.Assign):
+            names |= {one.id for target in node.targets for one in ast.walk(target) if isinstance(one, ast.Name)}
+    return names

@@ -1,0 +1,101 @@
+"""The mutants of `make mutate`: small changes that keep the lines of a file, and leave texts and types alone."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "benchmarks" / "mutation"
+SOURCE = '''"""A docstring with 1 + 1."""
+
+from pixtree.runtime.jit import kernel
+
+LIMIT = 2.5  # a > b
+Kind = int | None
+
+
+def chosen(values: list[int], least: int = 0) -> list[int]:
+    """Not 3 - 1."""
+    if least < 0:
+        raise ValueError(f"expected {least + 1} or more")
+    return [
+        value * 2
+        for value in values
+        if value >= least and not value == 7
+    ]
+
+
+@kernel
+def counted(values):
+    total = 0
+    for value in values:
+        total += value
+    return total
+'''
+
+
+@pytest.fixture
+def tool(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    names = ("mutants", "reach")
+    for name in names:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    modules = {name: __import__(name) for name in names}
+    yield modules
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+def test_every_mutant_is_another_program_with_the_same_lines(tool):
+    mutants = tool["mutants"].mutants_of("a.py", SOURCE)
+    assert len(mutants) > 10
+    for one in mutants:
+        changed = one.applied(SOURCE)
+        assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(SOURCE))
+        assert changed.count("\n") == SOURCE.count("\n")
+        assert one.before in SOURCE
+    assert mutants == tool["mutants"].mutants_of("a.py", SOURCE)
+    assert len({one.key for one in mutants}) == len(mutants)
+
+
+def test_texts_types_and_messages_stay(tool):
+    for one in tool["mutants"].mutants_of("a.py", SOURCE):
+        changed = one.applied(SOURCE)
+        for kept in ('"""A docstring with 1 + 1."""', "Kind = int | None", "least: int =", '"""Not 3 - 1."""', "@kernel"):
+            assert kept in changed
+        assert "raise" not in changed or "{least + 1}" in changed
+
+
+@pytest.mark.parametrize(
+    ("operator", "after"),
+    [
+        ("comparison", "if value >= least and not (value != 7)"),
+        ("arithmetic", "(value / 2)"),
+        ("arithmetic", "total -= value"),
+        ("constant", "LIMIT = 5.0  # a > b"),
+        ("constant", "least: int = 1) "),
+        ("boolean", "value >= least or not value == 7"),
+        ("boolean", "if value >= least and (value == 7)"),
+        ("negated condition", "if not (least < 0):"),
+        ("returned None", "return None"),
+        ("removed statement", "pass"),
+    ],
+)
+def test_there_is_a_mutant_of_every_kind(tool, operator, after):
+    changed = [one.applied(SOURCE) for one in tool["mutants"].mutants_of("a.py", SOURCE) if one.operator == operator]
+    assert any(after in one for one in changed)
+
+
+def test_machine_code_is_stale_only_where_a_change_reaches_it(tool, tmp_path):
+    (tmp_path / "pixtree").mkdir()
+    (tmp_path / "pixtree" / "a.py").write_text(SOURCE)
+    more = "@kernel\ndef twice(values):\n    return counted(values) * LIMIT\n\n\ndef plain(values):\n    return twice(values)\n"
+    (tmp_path / "pixtree" / "b.py").write_text(more)
+    sources = tool["reach"].Sources.of(tmp_path / "pixtree")
+    stale = {}
+    for one in tool["mutants"].mutants_of("pixtree/a.py", SOURCE):
+        stale.setdefault(one.place.function or one.place.names, []).append(sources.stale(one))
+    assert all(one == {"counted", "twice"} for one in stale["counted"])
+    assert all(one == set() for one in stale["chosen"])
+    assert all(one == {"twice"} for one in stale["LIMIT",])

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-from tiny_models import FAMILIES, far, images, tiny
+from tiny_models import FAMILIES, SMALL, far, images, tiny
 
 import pixtree
+from pixtree.tokenizer.options import Options
 
 TOLERANCE = 1e-4
 UNEQUAL = ("vit_tiny_patch16_224", "deit_tiny_distilled_patch16_224", "vit_small_patch14_reg4_dinov2")
@@ -40,6 +41,30 @@ def test_so_they_do_on_another_grid_than_the_pretraining_one(name, cells):
     model = tiny(name, dynamic_img_size=True)
     batch = images(cells[0] * patch, cells[1] * patch)
     assert far(pixtree.retrofit(model, partitioner="grid")(batch), model(batch)) <= TOLERANCE
+
+
+@pytest.mark.parametrize("given", [pixtree.Tokenizer(), Options(), Options().changed(compactness=0.0), {"hidden": 4}])
+@pytest.mark.parametrize("name", ["vit_small_patch14_dinov2", "vit_small_patch8_224", "vit_small_patch32_224"])
+@torch.no_grad()
+def test_so_they_do_with_a_tokenizer_or_options_of_ones_own(name, given):
+    model, batch = tiny(name), images(FAMILIES[name])
+    same = pixtree.retrofit(model, partitioner="grid", tokenizer=given)
+    assert far(same(batch), model(batch)) <= TOLERANCE
+    assert (same.tokenizer.sampler.smallest, same.tokenizer.sampler.largest) == (
+        same.tokenizer.options.sampling.patch,
+        2 * same.tokenizer.options.sampling.patch,
+    )
+
+
+@pytest.mark.parametrize("kind", [lambda **options: options, Options().changed, lambda **options: pixtree.Tokenizer(**options)])
+def test_boxes_that_were_chosen_stay_as_chosen(kind, tmp_path):
+    name = "vit_small_patch8_224"
+    for boxes in ((12, 40), (4, 0)):
+        chosen = kind(smallest_box=boxes[0], largest_box=boxes[1])
+        model = pixtree.retrofit(name, tokens=4, tokenizer=chosen, **SMALL)
+        model.save_pretrained(tmp_path)
+        for one in (model, type(model).from_pretrained(tmp_path)):
+            assert (one.tokenizer.sampler.smallest, one.tokenizer.sampler.largest) == (boxes[0], boxes[1] or None)
 
 
 @torch.no_grad()

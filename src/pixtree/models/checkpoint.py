@@ -95,7 +95,8 @@ def config_of(model: PixtreeViT) -> dict[str, Any]:
 
 def model_of(config: Mapping[str, Any]) -> PixtreeViT:
     """A model with fresh weights, as a config says."""
-    options = options_from(config["tokenizer"])
+    # Without a limit of boxes, files of version 0.1 have null.
+    options = options_from({**config["tokenizer"], "largest_box": config["tokenizer"]["largest_box"] or 0})
     vit = timm.create_model(config["architecture"], pretrained=False, **config["model_args"])
     if (vit.num_classes, vit.global_pool) != (config["num_classes"], config["global_pool"]):
         changed = config["global_pool"] if vit.global_pool != config["global_pool"] else None

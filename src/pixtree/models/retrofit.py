@@ -144,15 +144,22 @@ def _options(stem: Stem, config: Mapping[str, Any], given: Tokenizer | Options |
         "mean": _per_channel(config.get("mean"), stem.channels),
         "std": _per_channel(config.get("std"), stem.channels),
     }
-    boxes = {"smallest_box": stem.patch, "largest_box": LARGEST_BOX * stem.patch}
     if given is None or isinstance(given, Mapping):
-        changes = {**boxes, **(given or {})}
+        changes = dict(given or {})
         wrong = sorted(set(changes) & set(fixed) - {"features"})
         if wrong:
             raise ValueError(f"the model decides {', '.join(wrong)} of its tokenizer; leave these out")
-        return Options().changed(**{**fixed, **changes})
+        return _with_boxes(Options().changed(**{**fixed, **changes}))
     options = given.options if isinstance(given, Tokenizer) else given
-    return options.changed(**{**fixed, "features": options.encoder.features})
+    return _with_boxes(options.changed(**{**fixed, "features": options.encoder.features}))
+
+
+def _with_boxes(options: Options) -> Options:
+    """The same, boxes that were left open following the patch of the model: square patches must stay what they are."""
+    smallest, largest = options.sampling.boxes[0], options.sampling.largest_box
+    if largest is None:
+        largest = max(LARGEST_BOX * options.sampling.patch, smallest)
+    return options.changed(smallest_box=smallest, largest_box=largest)
 
 
 def _per_channel(values: Any, channels: int) -> tuple[float, ...]:

@@ -48,8 +48,7 @@ class Tokenizer(nn.Module):
         self.budget, self.options, self.backend = budget, chosen, backend
         self.normalisation = Normalisation(chosen.mean, chosen.std, channels)
         self.regions = region_encoder(chosen, backend)
-        boxes = (sampling.smallest_box, sampling.largest_box)
-        self.sampler = Sampler(channels, sampling.patch, *boxes, sampling.mix, backend)
+        self.sampler = Sampler(channels, sampling.patch, *sampling.boxes, sampling.mix, backend)
         length, width = channels * sampling.patch**2, chosen.width
         self.projection = None if width is None else nn.Linear(length, width)
         self.positions = None

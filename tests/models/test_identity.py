@@ -5,6 +5,7 @@ import torch
 from tiny_models import FAMILIES, SMALL, far, images, tiny
 
 import pixtree
+from pixtree.models.timm_import import timm
 from pixtree.tokenizer.options import Options
 
 TOLERANCE = 1e-4
@@ -41,6 +42,30 @@ def test_so_they_do_on_another_grid_than_the_pretraining_one(name, cells):
     model = tiny(name, dynamic_img_size=True)
     batch = images(cells[0] * patch, cells[1] * patch)
     assert far(pixtree.retrofit(model, partitioner="grid")(batch), model(batch)) <= TOLERANCE
+
+
+@pytest.mark.parametrize("name", ["vit_tiny_patch16_224", "vit_small_patch14_reg4_dinov2", "vit_base_patch16_gap_224", *ROTARY])
+@pytest.mark.parametrize("size", [(65, 90), (23, 40), (10, 97)])
+@torch.no_grad()
+def test_so_they_do_at_sizes_that_are_no_multiple_of_the_patch_which_timm_pads(name, size):
+    model = tiny(name, dynamic_img_size=True)
+    model.patch_embed.dynamic_img_pad = True
+    batch, same = images(*size), pixtree.retrofit(model, partitioner="grid")
+    assert far(same(batch), model(batch)) <= TOLERANCE
+    final, found = same.forward_intermediates(batch, indices=1, norm=True)
+    expected_final, expected = model.forward_intermediates(batch, indices=1, norm=True)
+    assert far(final, expected_final) <= TOLERANCE
+    assert far(found[0], expected[0]) <= TOLERANCE
+
+
+@torch.no_grad()
+def test_a_square_patch_keeps_its_own_position_at_225_pixels():
+    model = tiny("vit_tiny_patch16_224", img_size=224)
+    same = pixtree.retrofit(model, partitioner="grid")
+    labels = same.partition(images(225, 225, batch=1)).labels
+    found = same.tokenizer.positions(labels, 15 * 15)
+    expected = timm.layers.resample_abs_pos_embed(model.pos_embed, (15, 15), (14, 14), num_prefix_tokens=1)[:, 1:]
+    assert far(found, expected) <= 1e-6
 
 
 @pytest.mark.parametrize("given", [pixtree.Tokenizer(), Options(), Options().changed(compactness=0.0), {"hidden": 4}])

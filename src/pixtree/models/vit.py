@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from pixtree.models.backbone import Backbone, TokenSequence
-from pixtree.models.positions import on_grid, patch_grid, positions_of
+from pixtree.models.positions import on_grid, positions_of
 from pixtree.models.rotary import rotary_embedding
 from pixtree.partitioners import Baseline
 from pixtree.tokenizer.tokenizer import Tokenizer
@@ -163,12 +163,11 @@ class PixtreeViT(nn.Module):
         wanted = _taken(depth, indices)
         tokens = self.tokens(images, partition)
         final, found = self.backbone.intermediates(self.sequence(tokens), wanted, norm, max(wanted) if stop_early else depth - 1)
-        labels = tokens.partition.labels
-        grid = patch_grid(labels, self.tokenizer.options.sampling.patch)
         regions = [rows[:, prefix:] for rows in found]
         outputs: list[Any] = list(regions)
         if output_fmt == "NCHW":
-            outputs = [on_grid(rows, labels, grid, tokens.backend) for rows in regions]
+            labels, patch = tokens.partition.labels, self.tokenizer.options.sampling.patch
+            outputs = [on_grid(rows, labels, patch, tokens.backend) for rows in regions]
         if return_prefix_tokens:
             outputs = [(output, rows[:, :prefix]) for output, rows in zip(outputs, found, strict=True)]
         return outputs if intermediates_only else (final, outputs)

@@ -160,8 +160,10 @@ def test_the_papers_preset_is_the_papers_system():
 
 def test_sizes_that_are_no_multiple_of_anything_work():
     with torch.no_grad():
-        for height, width in ((1, 1), (3, 50), (17, 5)):
-            assert bool(small(Exactly(7))(noise(height, width)[None]).features.isfinite().all())
+        for height, width, count in ((1, 1, 1), (3, 50, 7), (17, 5, 7)):
+            assert bool(small(Exactly(count))(noise(height, width)[None]).features.isfinite().all())
+    with pytest.raises(ValueError, match="1×6 pixels has no 7 regions"):
+        small(Exactly(7))(noise(1, 6)[None])
 
 
 def test_both_backends_give_the_same_tokens():

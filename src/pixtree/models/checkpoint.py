@@ -17,12 +17,13 @@ from pixtree.models.rotary import rotary_embedding
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
 from pixtree.partitioners import NAMES, Baseline, name_of, partitioner
+from pixtree.tokenizer.counts import PerPatch, TokenBudget
 from pixtree.tokenizer.options import options_from
 from pixtree.trees.criteria import Criterion
-from pixtree.trees.cuts import AtMost, Budget, Exactly, Level
+from pixtree.trees.cuts import AtMost, Exactly, Level
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-BUDGETS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Exactly, AtMost, Level, Criterion)}
+BUDGETS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Exactly, AtMost, Level, Criterion, PerPatch)}
 
 
 def save_pretrained(model: PixtreeViT, folder: str | Path) -> None:
@@ -173,15 +174,15 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def _budget_config(budget: Budget) -> dict[str, Any]:
+def _budget_config(budget: TokenBudget) -> dict[str, Any]:
     return {"kind": type(budget).__name__, **asdict(budget)}
 
 
-def _budget_from(config: Mapping[str, Any]) -> Budget:
+def _budget_from(config: Mapping[str, Any]) -> TokenBudget:
     values = {key: value for key, value in config.items() if key != "kind"}
     if isinstance(values.get("criterion"), Mapping):
         values["criterion"] = Criterion(**values["criterion"])
-    budget: Budget = BUDGETS[config["kind"]](**values)
+    budget: TokenBudget = BUDGETS[config["kind"]](**values)
     return budget
 
 

@@ -12,10 +12,12 @@ from pixtree.models.adapters import MODULES, SUPPORTED, Stem, check_module, stem
 from pixtree.models.positions import positions_of
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
+from pixtree.partitioners import Baseline
 from pixtree.partitioners import partitioner as named_partitioner
+from pixtree.tokenizer.counts import PerPatch, TokenBudget
 from pixtree.tokenizer.options import Options
 from pixtree.tokenizer.tokenizer import Tokenizer
-from pixtree.trees.cuts import Budget, Exactly
+from pixtree.trees.cuts import Exactly
 from pixtree.trees.partition import Partitioner
 
 OWN = ("pixtree", None)  # names for the tokenizer's own tree
@@ -26,7 +28,7 @@ def retrofit(
     model: str | nn.Module,
     tokens: int | None = None,
     *,
-    budget: Budget | None = None,
+    budget: TokenBudget | None = None,
     partitioner: str | Partitioner | None = None,
     tokenizer: Tokenizer | Options | Mapping[str, Any] | None = None,
     position_resolution: int | None = None,
@@ -37,7 +39,8 @@ def retrofit(
     """A timm model with regions for patches; its projection, positions, prefix tokens, blocks, norms and head are taken over.
 
     model: a name of timm's, created with `pretrained` (which downloads) and `model_args`; or a module, which is copied.
-    tokens, budget: how many regions, a count or any `Budget`; as many as the model has patches if neither is given.
+    tokens, budget: how many regions, a count or any `Budget`. If neither is given, as many as the image has patches, which is
+        ceil(H / patch) · ceil(W / patch), the count of the timm model at that size.
     partitioner: None for the tree of the tokenizer; a name, "grid" giving square patches; or any Partitioner.
     tokenizer: changes to `Options`, by name; whole `Options`; or a Tokenizer, whose encoder is then continued.
     position_resolution: bins per side of the position table; None follows the patch grid of each image.
@@ -54,16 +57,15 @@ def retrofit(
     _check_partitioner(partitioner, tokens, budget)
     vit = _timm_model(model, pretrained, model_args)
     stem, config = stem_of(vit), getattr(vit, "pretrained_cfg", None) or {}
-    count = stem.grid[0] * stem.grid[1]
-    chosen = _budget(tokens, budget, count)
+    chosen = _budget(tokens, budget, partitioner, stem.patch)
     built = _tokenizer(stem, config, chosen, tokenizer, position_resolution, backend)
     name = model if isinstance(model, str) else str(config.get("architecture", ""))
-    result = PixtreeViT(built, without_stem(vit), _engine(partitioner, tokens, count, stem.patch), name)
+    result = PixtreeViT(built, without_stem(vit), _engine(partitioner, tokens, stem), name)
     result.model_args = dict(model_args) if isinstance(model, str) else None
     return result.train(vit.training)
 
 
-def _check_partitioner(partitioner: str | Partitioner | None, tokens: int | None, budget: Budget | None) -> None:
+def _check_partitioner(partitioner: str | Partitioner | None, tokens: int | None, budget: TokenBudget | None) -> None:
     if isinstance(partitioner, str) and partitioner != "grid":
         named_partitioner(partitioner, tokens or 1)
     if partitioner not in OWN and budget is not None:
@@ -72,21 +74,23 @@ def _check_partitioner(partitioner: str | Partitioner | None, tokens: int | None
         raise ValueError(f"a partitioner of your own decides its count, got tokens={tokens}; leave tokens out")
 
 
-def _engine(partitioner: str | Partitioner | None, tokens: int | None, patches: int, patch: int) -> Partitioner | None:
+def _engine(partitioner: str | Partitioner | None, tokens: int | None, stem: Stem) -> Partitioner | None:
     """What cuts images in place of the tokenizer's tree; a grid without a count has the model's own patches."""
     if partitioner in OWN:
         return None
     if not isinstance(partitioner, str):
         return partitioner
     if partitioner == "grid" and tokens is None:
-        return named_partitioner("grid", patch=patch)
-    return named_partitioner(partitioner, tokens or patches)
+        return named_partitioner("grid", patch=stem.patch)
+    return named_partitioner(partitioner, tokens or stem.grid[0] * stem.grid[1])
 
 
-def _budget(tokens: int | None, budget: Budget | None, patches: int) -> Budget:
+def _budget(tokens: int | None, budget: TokenBudget | None, partitioner: str | Partitioner | None, patch: int) -> TokenBudget:
+    """What was asked for; without that, the count of a given partitioner, or as many regions as an image has patches."""
     if budget is not None:
         return budget
-    return Exactly(patches if tokens is None else tokens)
+    own = partitioner.tokens if tokens is None and isinstance(partitioner, Baseline) else tokens
+    return PerPatch(patch) if own is None else Exactly(own)
 
 
 def _timm_model(model: str | nn.Module, pretrained: bool, model_args: Mapping[str, Any]) -> Any:
@@ -119,7 +123,7 @@ def _in_supported_modules(name: str) -> bool:
 def _tokenizer(
     stem: Stem,
     config: Mapping[str, Any],
-    budget: Budget,
+    budget: TokenBudget,
     given: Tokenizer | Options | Mapping[str, Any] | None,
     resolution: int | None,
     backend: str,

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from pixtree.runtime.precision import full_precision
 from pixtree.tokenizer.aggregation import Similarity
+from pixtree.tokenizer.counts import TokenBudget, budget_for
 from pixtree.tokenizer.distance import Distance
 from pixtree.tokenizer.encoder import Encoder
 from pixtree.tokenizer.gradients import GradientHistogram
@@ -40,7 +41,7 @@ class Tokenizer(nn.Module):
     """
 
     def __init__(
-        self, budget: Budget = Exactly(196), options: Options | None = None, *, backend: str = "auto", **changes: Any
+        self, budget: TokenBudget = Exactly(196), options: Options | None = None, *, backend: str = "auto", **changes: Any
     ) -> None:
         super().__init__()
         chosen = (options or Options()).changed(**changes)
@@ -98,7 +99,10 @@ class Tokenizer(nn.Module):
 
     def encode(self, images: Tensor, partition: Partition | None = None, budget: Budget | None = None) -> EncodedRegions:
         """Regions with their features and colours, before they become tokens."""
-        encoded: EncodedRegions = self.regions(images, budget or self.budget, partition)
+        chosen = budget or self.budget
+        if partition is None and images.ndim == 4:
+            chosen = budget_for(chosen, (int(images.shape[2]), int(images.shape[3])))
+        encoded: EncodedRegions = self.regions(images, chosen, partition)
         return encoded
 
     def samples(self, regions: EncodedRegions) -> Tensor:

@@ -32,6 +32,11 @@ WORD = 0xFFFFFFFF
 CUBE_ROOT_BITS = 0x54A21D2A  # this minus bits(t) / 3 are the bits of 1/∛t within 4 %
 FOUR_THIRDS, ONE_THIRD = 1.3333333730697632, 0.3333333432674408  # as float32, so that no backend widens them
 
+# exp(r) = 1 + r + r² (…) on [−½ log 2, ½ log 2]: the single-precision polynomial of the Cephes library, highest power first.
+EXP_POLYNOMIAL = (1.98756915e-4, 1.39819995e-3, 8.33345191e-3, 4.16657959e-2, 1.66666655e-1, 0.5)
+LOG2_E = 1.44269504
+STEEPEST = 87.0  # beyond, exp leaves the range of float32
+
 
 def log_at_least_one(x: Tensor) -> Tensor:
     """Natural logarithm of float32 x ≥ 1, about one unit in the last place, the same bits on every device."""
@@ -70,3 +75,18 @@ def cube_root(t: Tensor) -> Tensor:
     for _ in range(3):
         inverse = inverse * (FOUR_THIRDS - t * inverse * inverse * inverse * ONE_THIRD)
     return t * inverse * inverse
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    """1 / (1 + exp(−x)): of float32 by a polynomial, the same bits on every device; of other types by torch."""
+    if x.dtype != torch.float32:
+        return torch.sigmoid(x)
+    t = (-x).clamp(-STEEPEST, STEEPEST)
+    exponent = (t.detach() * LOG2_E + 127.5).to(torch.int32)
+    whole = (exponent - 127).to(torch.float32)
+    r = t - whole * LOG_2_HIGH - whole * LOG_2_LOW
+    polynomial = torch.full_like(r, EXP_POLYNOMIAL[0])
+    for coefficient in EXP_POLYNOMIAL[1:]:
+        polynomial = polynomial * r + coefficient
+    power = (exponent << 23).view(torch.float32)
+    return 1.0 / (1.0 + (polynomial * r * r + r + 1.0) * power)

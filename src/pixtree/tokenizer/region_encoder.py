@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from pixtree.kernels import kernels_for
+from pixtree.kernels.reference.features import in_bytes
 from pixtree.runtime.precision import full_precision
 from pixtree.tokenizer.aggregation import MODES, Similarity, region_features
 from pixtree.tokenizer.cutting import CutRule, Cuts, cut, cuts_of_partition
@@ -46,16 +47,18 @@ class EncodedRegions:
 
 
 def pixel_values(images: Tensor) -> Tensor:
-    """Images (B, C, H, W), uint8 or float 0..1, as float32 (float64 stays)."""
+    """Images (B, C, H, W), uint8 or float 0..1, as float32 (float64 stays); floats that mean a byte are that byte."""
     if images.ndim != 4:
         raise ValueError(
             f"expected a batch of images (B, C, H, W), got shape {tuple(images.shape)}; add a dimension by image[None]"
         )
     if images.dtype == torch.uint8:
-        return images.to(torch.float32).div_(255.0)
+        return images.to(torch.float32) / 255.0
     if not images.is_floating_point():
         raise ValueError(f"expected images of uint8 or float in 0..1, got {images.dtype}; cast them")
-    return images if images.dtype == torch.float64 else images.to(torch.float32)
+    values = images if images.dtype == torch.float64 else images.to(torch.float32)
+    # Straight through: the value is that of the byte to the last bit, the gradient that of the image.
+    return values + (in_bytes(values.detach()) / 255.0 - values.detach())
 
 
 class RegionEncoder(nn.Module):
@@ -85,7 +88,8 @@ class RegionEncoder(nn.Module):
 
     def encode(self, pixels: Tensor) -> Tensor:
         """Features (B, d, P) of pixels (B, C, H, W) in their precision."""
-        return self.encoder(pixels).to(pixels.dtype).flatten(2)  # type: ignore[no-any-return]
+        features: Tensor = self.encoder(pixels).to(pixels.dtype)
+        return features.flatten(2)
 
     def cut(self, images: Tensor, features: Tensor, budget: Budget) -> Cuts:
         """The partition of images (B, C, H, W) with features (B, d, P), and how its regions came about if gradients ask for it."""
@@ -102,8 +106,8 @@ class RegionEncoder(nn.Module):
             raise ValueError(
                 f"this tokenizer takes images of {channels} channels, got {pixels.shape[1]}; convert them or give channels= to it"
             )
-        features = self.encode(pixels)
         with full_precision(pixels.device):
+            features = self.encode(pixels)
             cuts = self.cut(images, features, budget) if partition is None else cuts_of_partition(partition)
             return self.pooled(pixels, features, cuts)
 

@@ -16,6 +16,8 @@ _P0, _P1, _P2, _P3, _P4, _P5, _P6, _P7, _P8 = (_f4(c) for c in shared.LOG_POLYNO
 _LOG_2_HIGH, _LOG_2_LOW = _f4(shared.LOG_2_HIGH), _f4(shared.LOG_2_LOW)
 _SQRT_HALF_BITS, _MANTISSA = _i4(shared.SQRT_HALF_BITS), _i4(shared.MANTISSA_MASK)
 _ONE, _HALF = _f4(1.0), _f4(0.5)
+_E0, _E1, _E2, _E3, _E4, _E5 = (_f4(c) for c in shared.EXP_POLYNOMIAL)
+_LOG2_E, _STEEPEST = _f4(shared.LOG2_E), _f4(shared.STEEPEST)
 _HASH_FIRST, _HASH_SECOND, _HASH_MIX = _u4(shared.HASH_FIRST), _u4(shared.HASH_SECOND), _u4(shared.HASH_MIX)
 _CUBE_ROOT_BITS = _i4(shared.CUBE_ROOT_BITS)
 _FOUR_THIRDS, _ONE_THIRD = _f4(shared.FOUR_THIRDS), _f4(shared.ONE_THIRD)
@@ -80,3 +82,15 @@ def length_power(length, quarters):
     if quarters == 2:
         return root
     return np.sqrt(root) if quarters == 1 else root * np.sqrt(root)
+
+
+@inlined
+def sigmoid(x):
+    """1 / (1 + exp(−x)) of a float32; unlike the library's exp it vectorises."""
+    t = min(max(-x, -_STEEPEST), _STEEPEST)
+    exponent = _i4(t * _LOG2_E + _f4(127.5))
+    whole = _f4(exponent - _i4(127))
+    r = t - whole * _LOG_2_HIGH - whole * _LOG_2_LOW
+    p = ((((_E0 * r + _E1) * r + _E2) * r + _E3) * r + _E4) * r + _E5
+    power = from_bits(_i4(exponent << _i4(23)))
+    return _ONE / (_ONE + (p * r * r + r + _ONE) * power)

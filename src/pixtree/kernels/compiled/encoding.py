@@ -2,7 +2,8 @@
 
 The image is a grid of cells of 4×4 pixels, each of which c₂(silu(c₁ x)) makes one vector of. Blocks of cells go through both
 layers at a time, so that what lies between them never leaves the cache; the backward pass computes it again. Rows of a block are
-cells, so that every inner loop runs over a constant number of them.
+cells, so that every inner loop runs over a constant number of them. Features decide, so the forward pass keeps the definition's
+order of sums; the backward pass is free to change it.
 """
 
 from typing import Any
@@ -13,19 +14,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pixtree.kernels import operators
-from pixtree.kernels.compiled.arithmetic import from_bits
+from pixtree.kernels.compiled.arithmetic import sigmoid
 from pixtree.kernels.reference import encoding as reference
 from pixtree.kernels.types import EncoderLayers
-from pixtree.runtime.jit import tolerant, tolerant_inlined
+from pixtree.runtime.jit import inlined, kernel, tolerant, tolerant_inlined
 from pixtree.runtime.threads import each
 
 Array = NDArray[Any]
 BLOCK = 128  # cells: both layers of a block fit the first cache
-_from_bits: Any = from_bits  # typed by numba
+_sigmoid: Any = sigmoid  # typed by numba
 _f4, _i4, _u8 = np.float32, np.int32, np.uint64
 _ZERO, _ONE, _HALF, _QUARTER = _f4(0.0), _f4(1.0), _f4(0.5), _f4(0.25)
-_E0, _E1, _E2, _E3, _E4, _E5 = (_f4(c) for c in (1.98756915e-4, 1.39819995e-3, 8.33345191e-3, 4.16657959e-2, 1.66666655e-1, 0.5))
-_LOG2_E, _LN2_HIGH, _LN2_LOW, _STEEPEST = _f4(1.44269504), _f4(0.693359375), _f4(-2.12194440e-4), _f4(87.0)
 # Weights of the two cells nearest to the first and second of a cell's four pixels; the other two mirror them.
 _FAR0, _NEAR0, _FAR1, _NEAR1 = _f4(0.375), _f4(0.625), _f4(0.125), _f4(0.875)
 
@@ -35,8 +34,7 @@ def encode(images: Tensor, layers: EncoderLayers) -> Tensor:
     if _is_fused(images, layers):
         features: Tensor = operators.encode(images, *layers.tensors())
         return features
-    # One image after the other keeps a CPU's caches and pages warm: twice as fast as the batch at once.
-    return torch.cat([reference.encode(part, layers) for part in torch.split(images, 1)])
+    return reference.encode(images, layers)
 
 
 def _is_fused(images: Tensor, layers: EncoderLayers) -> bool:
@@ -89,19 +87,7 @@ def _corners(weight: Tensor) -> Tensor:
     return weight.permute(2, 3, 0, 1).flatten(0, 1)
 
 
-@tolerant_inlined
-def sigmoid(x: Any) -> Any:
-    """1 / (1 + exp(−x)) of a float32; unlike the library's exp it vectorises."""
-    t = min(max(-x, -_STEEPEST), _STEEPEST)
-    exponent = _i4(t * _LOG2_E + _f4(127.5))
-    whole = _f4(exponent - _i4(127))
-    r = t - whole * _LN2_HIGH - whole * _LN2_LOW
-    p = ((((_E0 * r + _E1) * r + _E2) * r + _E3) * r + _E4) * r + _E5
-    power = _from_bits(_i4(exponent << _i4(23)))
-    return _ONE / (_ONE + (p * r * r + r + _ONE) * power)
-
-
-@tolerant_inlined
+@inlined
 def add_mixed(weight: Array, source: Array, target: Array) -> None:
     """target[i] += Σ_k weight[k] source[k, i] over a block, four rows at a time."""
     count = weight.size
@@ -116,7 +102,7 @@ def add_mixed(weight: Array, source: Array, target: Array) -> None:
             target[i] += w0 * source[k, i]
 
 
-@tolerant_inlined
+@inlined
 def add_mixed_pair(weight: Array, other: Array, source: Array, target: Array, partner: Array) -> None:
     """`add_mixed` of two targets, which share what is loaded of the source."""
     count = weight.size
@@ -135,7 +121,7 @@ def add_mixed_pair(weight: Array, other: Array, source: Array, target: Array, pa
             partner[i] += o0 * source[k, i]
 
 
-@tolerant
+@kernel
 def add_linear(weight: Array, source: Array, target: Array) -> None:
     """target (O, BLOCK) += weight (O, I) source (I, BLOCK)."""
     count = weight.shape[0]
@@ -170,7 +156,7 @@ def add_products(line: Array, rows: Array, length: int, target: Array) -> None:
         target[k] += s0
 
 
-@tolerant
+@kernel
 def gather_cells(image: Array, start: int, patches: Array) -> None:
     """patches[2·(row // 2) + column // 2, (c, row % 2, column % 2), i] is pixel (row, column) of cell start + i, channel c.
 
@@ -195,7 +181,7 @@ def gather_cells(image: Array, start: int, patches: Array) -> None:
         i, x, y = i + count, 0, min(y + 1, down - 1)
 
 
-@tolerant
+@kernel
 def linear(weight: Array, bias: Array, source: Array, target: Array) -> None:
     """target (O, BLOCK) = weight (O, I) source (I, BLOCK) + bias (O,)."""
     for o in range(bias.size):
@@ -203,24 +189,24 @@ def linear(weight: Array, bias: Array, source: Array, target: Array) -> None:
     add_linear(weight, source, target)
 
 
-@tolerant
+@kernel
 def silu(values: Array) -> None:
     """values ← values · sigmoid(values)."""
     for i in range(values.size):
-        values[i] = values[i] * sigmoid(values[i])
+        values[i] = values[i] * _sigmoid(values[i])
 
 
 @tolerant
 def pull_silu(values: Array, pull: Array) -> None:
     """Through silu: pull ← pull · silu′(values), values ← silu(values)."""
     for i in range(values.size):
-        share = sigmoid(values[i])
+        share = _sigmoid(values[i])
         value = values[i] * share
         pull[i] = pull[i] * (share + value * (_ONE - share))
         values[i] = value
 
 
-@tolerant
+@kernel
 def encode_image(
     image: Array, lift: Array, offset: Array, first: Array, bias: Array, second: Array, shift: Array, features: Array
 ) -> None:
@@ -244,7 +230,7 @@ def encode_image(
     enlarge(image, lift, offset, coarse.reshape((depth, down, across)), features)
 
 
-@tolerant_inlined
+@inlined
 def nearest_rows(y: int, down: int) -> Any:
     """The two rows of cells nearest to row y of the image, and the weight of the second."""
     position = min(max((_f4(y) + _HALF) * _QUARTER - _HALF, _ZERO), _f4(down - 1))
@@ -252,7 +238,7 @@ def nearest_rows(y: int, down: int) -> Any:
     return above, min(above + 1, down - 1), position - _f4(above)
 
 
-@tolerant_inlined
+@inlined
 def stretch(line: Array, wide: Array) -> None:
     """Four values of wide for each cell of line, whose first and last entry are the neighbours beyond its ends."""
     # Unsigned, so that no index is tested for being negative: that would stop vectorisation.
@@ -279,7 +265,7 @@ def shrink(wide: Array, line: Array) -> None:
         line[j + two] += _FAR1 * wide[four * j + two] + _FAR0 * wide[four * j + three]
 
 
-@tolerant
+@kernel
 def enlarge(image: Array, lift: Array, offset: Array, coarse: Array, features: Array) -> None:
     """features (d, H, W) = A image + b + coarse (d, down, across), bilinearly enlarged four times and cropped."""
     channels, height, width = image.shape

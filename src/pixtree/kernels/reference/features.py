@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from pixtree.kernels.reference.colour import lab, lightness
+from pixtree.kernels.reference.colour import BYTE_TOLERANCE, lab, lightness
 
 LARGEST = 1e6  # of learned features, far inside what float32 statistics bear
 UNIT = 10.0  # Lab units that count as a distance of 1
@@ -12,6 +12,18 @@ UNIT = 10.0  # Lab units that count as a distance of 1
 def all_within(values: Tensor, limit: float) -> bool:
     """Whether all values are numbers of at most that magnitude."""
     return bool((values.abs() <= limit).all())
+
+
+def in_bytes(image: Tensor) -> Tensor:
+    """Values of an image, uint8 or float 0..1, in bytes; floats within `BYTE_TOLERANCE` of a whole byte are that byte.
+
+    So a picture, its floats, and what normalisation and back leaves of them are decided alike.
+    """
+    if image.dtype == torch.uint8:
+        return image
+    scaled = image * 255.0
+    nearest = scaled.round()
+    return torch.where((scaled - nearest).abs() < BYTE_TOLERANCE, nearest, scaled)
 
 
 def colours(image: Tensor) -> Tensor:
@@ -24,8 +36,7 @@ def colours(image: Tensor) -> Tensor:
         return lab(image)
     if channels == 1:
         return lightness(image)
-    scale = 100.0 / 255.0 if image.dtype == torch.uint8 else 100.0
-    return (image.to(torch.float32) * scale).flatten(1)
+    return (in_bytes(image).to(torch.float32) * (100.0 / 255.0)).flatten(1)
 
 
 def coordinates(shape: tuple[int, int], unit: float, device: torch.device | None = None) -> Tensor:

@@ -43,7 +43,10 @@ def save_pretrained(model: PixtreeViT, folder: str | Path) -> None:
 
 
 def from_pretrained(source: str | Path, *, revision: str | None = None, token: str | None = None) -> PixtreeViT:
-    """The model in a folder or, if there is no such folder, in a repository "user/name" of the Hugging Face Hub; in `eval()`."""
+    """The model in a folder or, if there is no such folder, in a repository "user/name" of the Hugging Face Hub.
+
+    It is in `eval()` and in the precision in which it was saved.
+    """
     config_path, weights_path = _files(source, revision, token)
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -53,6 +56,8 @@ def from_pretrained(source: str | Path, *, revision: str | None = None, token: s
         tensors = load_file(weights_path)
     except SafetensorError as error:
         raise ValueError(f"expected weights as safetensors, got {weights_path.name} ({error}); save the model again") from None
+    if "tokenizer.prefix" in tensors:
+        model.to(tensors["tokenizer.prefix"].dtype)
     _load(model, tensors)
     return model.eval()
 
@@ -122,14 +127,14 @@ def _check_rebuilt(model: PixtreeViT, config: Mapping[str, Any]) -> None:
         _load(twin, model.state_dict())
     except (RuntimeError, ValueError, TypeError) as error:
         raise ValueError(f"{config['architecture']!r} as timm creates it is not this model ({error}); {remedy}") from None
-    if not torch.equal(_probe(model), _probe(twin.to(next(model.parameters())))):
+    if not torch.equal(_probe(model), _probe(twin.to(model.tokenizer.prefix))):
         raise ValueError(f"{config['architecture']!r} as timm creates it gives other outputs than this model; {remedy}")
 
 
 @torch.no_grad()
 def _probe(model: PixtreeViT) -> Tensor:
     """Logits of four made-up regions in a square."""
-    like, width, was = next(model.parameters()), model.num_features, model.training
+    like, width, was = model.tokenizer.prefix, model.num_features, model.training
     rows = torch.linspace(-1.0, 1.0, (model.num_prefix_tokens + 4) * width).view(1, -1, width).to(like)
     labels = torch.arange(4, dtype=torch.int32, device=like.device).view(1, 2, 2)
     rope = getattr(model.vit, "rope", None)

@@ -182,7 +182,7 @@ def _take_over(tokenizer: Tokenizer, stem: Stem, resolution: int | None) -> None
     tokenizer.prefix.copy_(stem.prefix)
     tokenizer.prefix.requires_grad_(len(stem.prefix) > 0)
     tokenizer.positions = _positions(stem, tokenizer, resolution)
-    tokenizer.to(stem.weight.device)
+    tokenizer.to(stem.weight)  # its device and precision
 
 
 def _positions(stem: Stem, tokenizer: Tokenizer, resolution: int | None) -> Any:

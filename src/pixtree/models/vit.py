@@ -211,7 +211,8 @@ class PixtreeViT(nn.Module):
             raise ValueError("this model has no table of positions (it rotates instead); leave the resolution out")
         grid = getattr(positions, "grid", (positions.bins, positions.bins))
         moved = positions_of(positions.table, grid, options.sampling.patch, bins, options.placing, self.tokenizer.backend)
-        self.tokenizer.positions = moved.to(positions.table.device)
+        moved.table.requires_grad_(positions.table.requires_grad)
+        self.tokenizer.positions = moved.to(positions.table)  # its device and precision
 
     def save_pretrained(self, folder: Any) -> None:
         """Write config.json and model.safetensors into a folder."""

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from pixtree.kernels import kernels_for
 from pixtree.kernels.reference.features import in_bytes
-from pixtree.runtime.precision import full_precision
+from pixtree.runtime.precision import InFullPrecision, full_precision
 from pixtree.tokenizer.aggregation import MODES, Similarity, region_features
 from pixtree.tokenizer.cutting import CutRule, Cuts, cut, cuts_of_partition
 from pixtree.tokenizer.distance import Distance
@@ -61,7 +61,7 @@ def pixel_values(images: Tensor) -> Tensor:
     return values + (in_bytes(values.detach()) / 255.0 - values.detach())
 
 
-class RegionEncoder(nn.Module):
+class RegionEncoder(InFullPrecision):
     """Encoder, distance, κ and W; see their files. `tree`: how the tree grows on the distance's planes."""
 
     def __init__(

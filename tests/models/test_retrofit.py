@@ -125,6 +125,26 @@ def test_a_partition_computed_beforehand_gives_the_same_logits():
     assert torch.equal(model(batch, model.partition(batch)), model(batch))
 
 
+@pytest.mark.parametrize("aggregation", ["raw", "normalised"])
+def test_weights_of_the_tree_refuse_regions_that_it_did_not_make(aggregation):
+    given = Tokenizer.paper(aggregation=aggregation)
+    model, batch = pixtree.retrofit(tiny("vit_tiny_patch16_224"), tokens=12, tokenizer=given), pictures()
+    with pytest.raises(ValueError, match=f'{aggregation} weights follow the rounds of the tree.*aggregation="straight"') as error:
+        model(batch, model.partition(batch))
+    assert "\n" not in str(error.value)
+    for kind in (given, given.options, {"aggregation": aggregation}):
+        with pytest.raises(ValueError, match="got regions of partitioner='grid'"):
+            pixtree.retrofit(tiny("vit_tiny_patch16_224"), partitioner="grid", tokenizer=kind)
+
+
+@pytest.mark.parametrize("aggregation", ["straight", "mean"])
+@torch.no_grad()
+def test_all_others_take_a_partition_computed_beforehand_to_the_same_logits(aggregation):
+    given = Tokenizer.paper(aggregation=aggregation)
+    model, batch = pixtree.retrofit(tiny("vit_tiny_patch16_224"), tokens=12, tokenizer=given), pictures()
+    assert far(model(batch, model.partition(batch)), model(batch)) <= 1e-5
+
+
 def test_the_encoder_of_a_given_tokenizer_is_continued():
     given = Tokenizer(features=10, compactness=0.2)
     with torch.no_grad():

@@ -16,7 +16,7 @@ from pixtree.partitioners import Baseline
 from pixtree.partitioners import partitioner as named_partitioner
 from pixtree.tokenizer.counts import PerPatch, TokenBudget
 from pixtree.tokenizer.options import Options
-from pixtree.tokenizer.tokenizer import Tokenizer
+from pixtree.tokenizer.tokenizer import Tokenizer, check_aggregation
 from pixtree.trees.cuts import Exactly
 from pixtree.trees.partition import Partitioner
 
@@ -55,6 +55,8 @@ def retrofit(
     if tokens is not None:
         Exactly(tokens)  # refuses what is no count, before a model is created
     _check_partitioner(partitioner, tokens, budget)
+    if partitioner not in OWN:
+        check_aggregation(_asked(tokenizer), f"partitioner={partitioner!r}")
     vit = _timm_model(model, pretrained, model_args)
     stem, config = stem_of(vit), getattr(vit, "pretrained_cfg", None) or {}
     chosen = _budget(tokens, budget, partitioner, stem.patch)
@@ -141,21 +143,26 @@ def _options(stem: Stem, config: Mapping[str, Any], given: Tokenizer | Options |
     fixed: dict[str, Any] = {
         "width": int(stem.weight.shape[0]),
         "channels": stem.channels,
-        "features": max(8, stem.channels),
         "patch": stem.patch,
         "positions": 0,
         "prefix": len(stem.prefix),
         "mean": _per_channel(config.get("mean"), stem.channels),
         "std": _per_channel(config.get("std"), stem.channels),
     }
-    if given is None or isinstance(given, Mapping):
-        changes = dict(given or {})
-        wrong = sorted(set(changes) & set(fixed) - {"features"})
-        if wrong:
-            raise ValueError(f"the model decides {', '.join(wrong)} of its tokenizer; leave these out")
-        return _with_boxes(Options().changed(**{**fixed, **changes}))
-    options = given.options if isinstance(given, Tokenizer) else given
-    return _with_boxes(options.changed(**{**fixed, "features": options.encoder.features}))
+    asked, by_name = _asked(given), given if isinstance(given, Mapping) else {}
+    wrong = sorted(set(by_name) & set(fixed))
+    if wrong:
+        raise ValueError(f"the model decides {', '.join(wrong)} of its tokenizer; leave these out")
+    if given is None or (by_name is given and "features" not in given):
+        fixed["features"] = max(asked.encoder.features, stem.channels)
+    return _with_boxes(asked.changed(**fixed))
+
+
+def _asked(given: Tokenizer | Options | Mapping[str, Any] | None) -> Options:
+    """The options that were given, in whatever form, before the model adds its own."""
+    if isinstance(given, Tokenizer):
+        return given.options
+    return given if isinstance(given, Options) else Options().changed(**(given or {}))
 
 
 def _with_boxes(options: Options) -> Options:

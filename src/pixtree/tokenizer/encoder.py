@@ -49,4 +49,4 @@ class Encoder(nn.Module):
         convolutions = (self.residual, self.first, self.second)
         pairs = ((None, None) if one is None else (one.weight, one.bias) for one in convolutions)
         weights = [None if weight is None else weight.to(dtype or weight.dtype) for pair in pairs for weight in pair]
-        return EncoderLayers(*weights, self.activation, self.corners)  # type: ignore[arg-type]
+        return EncoderLayers(*weights, self.activation, self.corners)  # type: ignore[call-arg, arg-type]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from pixtree.runtime.precision import full_precision
-from pixtree.tokenizer.aggregation import Similarity
+from pixtree.tokenizer.aggregation import KERNELS, Similarity
 from pixtree.tokenizer.counts import TokenBudget, budget_for
 from pixtree.tokenizer.distance import Distance
 from pixtree.tokenizer.encoder import Encoder
@@ -25,6 +25,36 @@ PAPER = Options().changed(
     decision="features", similarity="gaussian", aggregation="raw", kernel="gaussian", compactness=0.0, mix=0.5
 )
 PAPER_BUDGET = Criterion("aicc", rule="pixel", nodes="levels")
+TREE_WEIGHTS = ("raw", "normalised")  # aggregations whose values come from the rounds of the tree
+
+
+def paper_changes(**changes: Any) -> dict[str, Any]:
+    """The paper's options by flat names, as changes to `Options`, and with further changes.
+
+    The tree has the κ of the aggregation unless both are given.
+
+    >>> from pixtree.tokenizer.tokenizer import paper_changes
+    >>> paper_changes(kernel="cosine")["similarity"]
+    'cosine'
+    """
+    usual = Options().flat()
+    paper = {name: value for name, value in PAPER.flat().items() if value != usual[name]}
+    if "kernel" in changes and "similarity" not in changes:
+        changes["similarity"] = changes["kernel"]
+    elif "similarity" in changes and "kernel" not in changes:
+        similarity = changes["similarity"]
+        name = similarity if isinstance(similarity, str) else type(similarity).__name__.lower()
+        changes["kernel"] = name if name in KERNELS else PAPER.kernel
+    return {**paper, **changes}
+
+
+def check_aggregation(options: Options, source: str) -> None:
+    """Refuse weights that need the rounds of the tree for regions that another `source` made."""
+    if options.aggregation in TREE_WEIGHTS:
+        raise ValueError(
+            f"{options.aggregation} weights follow the rounds of the tree, got regions of {source}; "
+            'let the tree cut, or choose aggregation="straight" or "mean"'
+        )
 
 
 class Tokenizer(nn.Module):
@@ -62,13 +92,16 @@ class Tokenizer(nn.Module):
     def paper(cls, budget: Budget = PAPER_BUDGET, **changes: Any) -> "Tokenizer":
         """The paper's own system: d = 8, Gaussian κ on f alone, AICC by the per-pixel rule, raw κ weights, learnable λ and β.
 
+        kernel, similarity: κ of the aggregation and of the tree; one of them decides both. Positions are hard bins, with which a
+        retrofit starts as its patch model; position_kernel="gaussian" gives the paper's kernel positions.
+
         >>> import torch, pixtree
         >>> image = torch.zeros(1, 3, 32, 32)
         >>> image[..., 16:] = 1
         >>> pixtree.Tokenizer.paper(width=32)(image).features.shape
         torch.Size([1, 2, 32])
         """
-        return cls(budget, PAPER, **changes)
+        return cls(budget, **paper_changes(**changes))
 
     @classmethod
     def pretrained(cls, budget: Budget = Exactly(196), **changes: Any) -> "Tokenizer":
@@ -88,7 +121,8 @@ class Tokenizer(nn.Module):
     def forward(self, images: Tensor, partition: Partition | None = None, budget: Budget | None = None) -> Tokens:
         """Tokens of images (B, C, H, W), uint8 or float 0..1.
 
-        A given partition, such as square patches, takes the tree's place; a given budget that of the tokenizer's own.
+        A given partition, such as square patches, takes the tree's place; a given budget that of the tokenizer's own. Raw and
+        normalised weights follow the rounds of the tree, so they refuse a partition.
         """
         return self.embed(self.encode(images, partition, budget))
 
@@ -100,7 +134,9 @@ class Tokenizer(nn.Module):
     def encode(self, images: Tensor, partition: Partition | None = None, budget: Budget | None = None) -> EncodedRegions:
         """Regions with their features and colours, before they become tokens."""
         chosen = budget or self.budget
-        if partition is None and images.ndim == 4:
+        if partition is not None:
+            check_aggregation(self.options, "a given partition")
+        elif images.ndim == 4:
             chosen = budget_for(chosen, (int(images.shape[2]), int(images.shape[3])))
         encoded: EncodedRegions = self.regions(images, chosen, partition)
         return encoded

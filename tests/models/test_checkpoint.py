@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from pictures import photo
 from tiny_models import SMALL, far, images, tiny
 
 import pixtree
@@ -11,9 +12,11 @@ import pixtree.models
 from pixtree.models import PixtreeViT
 from pixtree.models.timm_import import timm
 from pixtree.partitioners import partitioner
+from pixtree.tokenizer.tokenizer import PAPER_BUDGET, Tokenizer
 from pixtree.trees.criteria import Criterion
 
 NAMES = ("pixtree_vit_tiny", "pixtree_vit_small", "pixtree_vit_base")
+PAPER_NAMES = ("pixtree_paper_vit_tiny", "pixtree_paper_vit_small", "pixtree_paper_vit_base")
 
 
 def saved(model, folder):
@@ -114,7 +117,7 @@ def test_pushing_uploads_what_saving_writes(monkeypatch):
 
 @torch.no_grad()
 def test_models_from_scratch_have_timms_door():
-    assert set(timm.list_models("pixtree_*")) == set(NAMES)
+    assert set(timm.list_models("pixtree_*")) == {*NAMES, *PAPER_NAMES}
     model = timm.create_model("pixtree_vit_small", depth=1, num_classes=5, tokens=20).eval()
     assert model.num_features == 384
     assert model.tokenizer.gradients is not None
@@ -124,6 +127,28 @@ def test_models_from_scratch_have_timms_door():
         assert timm.create_model(name, depth=1).num_features == width
     with pytest.raises(ValueError, match="no pretrained weights"):
         timm.create_model("pixtree_vit_tiny", pretrained=True)
+
+
+@torch.no_grad()
+def test_models_from_scratch_exist_as_the_papers_system_too(tmp_path):
+    for name, width in zip(PAPER_NAMES, (192, 384, 768), strict=True):
+        model = timm.create_model(name, depth=1, num_classes=5).eval()
+        own, paper = model.tokenizer.options.flat(), Tokenizer.paper().options.flat()
+        decided = {"width", "smallest_box", "largest_box", "positions", "gradients", "position_kernel"}
+        assert {key: own[key] for key in own if key not in decided} == {key: paper[key] for key in own if key not in decided}
+        assert (model.num_features, model.tokenizer.budget) == (width, PAPER_BUDGET)
+        assert (model.tokenizer.positions.kernel, model.position_resolution) == ("gaussian", 16)
+        assert model.tokenizer.gradients.bins == 16
+    model = timm.create_model(PAPER_NAMES[0], depth=1, num_classes=5, tokenizer={"kernel": "cosine", "mix": 0.0}).eval()
+    options = model.tokenizer.options
+    assert (options.kernel, options.tree.similarity, options.sampling.mix) == ("cosine", "cosine", 0.0)
+    picture = photo(height=64, width=64)[None]
+    assert torch.equal(saved(model, tmp_path)(picture), model(picture))
+    assert timm.create_model(PAPER_NAMES[0], depth=1, tokens=9).tokenizer.budget == pixtree.Exactly(9)
+    with pytest.raises(ValueError, match="raw weights follow the rounds of the tree"):
+        timm.create_model(PAPER_NAMES[0], partitioner="grid")
+    with pytest.raises(ValueError, match="the model decides width"):
+        timm.create_model(PAPER_NAMES[0], tokenizer={"width": 3})
 
 
 def test_a_model_from_scratch_can_be_saved(tmp_path):

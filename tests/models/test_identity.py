@@ -2,9 +2,11 @@
 
 import pytest
 import torch
-from tiny_models import FAMILIES, far, images, tiny
+from tiny_models import FAMILIES, SMALL, far, images, tiny
 
 import pixtree
+from pixtree.models.timm_import import timm
+from pixtree.tokenizer.options import Options
 
 TOLERANCE = 1e-4
 UNEQUAL = ("vit_tiny_patch16_224", "deit_tiny_distilled_patch16_224", "vit_small_patch14_reg4_dinov2")
@@ -40,6 +42,54 @@ def test_so_they_do_on_another_grid_than_the_pretraining_one(name, cells):
     model = tiny(name, dynamic_img_size=True)
     batch = images(cells[0] * patch, cells[1] * patch)
     assert far(pixtree.retrofit(model, partitioner="grid")(batch), model(batch)) <= TOLERANCE
+
+
+@pytest.mark.parametrize("name", ["vit_tiny_patch16_224", "vit_small_patch14_reg4_dinov2", "vit_base_patch16_gap_224", *ROTARY])
+@pytest.mark.parametrize("size", [(65, 90), (23, 40), (10, 97)])
+@torch.no_grad()
+def test_so_they_do_at_sizes_that_are_no_multiple_of_the_patch_which_timm_pads(name, size):
+    model = tiny(name, dynamic_img_size=True)
+    model.patch_embed.dynamic_img_pad = True
+    batch, same = images(*size), pixtree.retrofit(model, partitioner="grid")
+    assert far(same(batch), model(batch)) <= TOLERANCE
+    final, found = same.forward_intermediates(batch, indices=1, norm=True)
+    expected_final, expected = model.forward_intermediates(batch, indices=1, norm=True)
+    assert far(final, expected_final) <= TOLERANCE
+    assert far(found[0], expected[0]) <= TOLERANCE
+
+
+@torch.no_grad()
+def test_a_square_patch_keeps_its_own_position_at_225_pixels():
+    model = tiny("vit_tiny_patch16_224", img_size=224)
+    same = pixtree.retrofit(model, partitioner="grid")
+    labels = same.partition(images(225, 225, batch=1)).labels
+    found = same.tokenizer.positions(labels, 15 * 15)
+    expected = timm.layers.resample_abs_pos_embed(model.pos_embed, (15, 15), (14, 14), num_prefix_tokens=1)[:, 1:]
+    assert far(found, expected) <= 1e-6
+
+
+@pytest.mark.parametrize("given", [pixtree.Tokenizer(), Options(), Options().changed(compactness=0.0), {"hidden": 4}])
+@pytest.mark.parametrize("name", ["vit_small_patch14_dinov2", "vit_small_patch8_224", "vit_small_patch32_224"])
+@torch.no_grad()
+def test_so_they_do_with_a_tokenizer_or_options_of_ones_own(name, given):
+    model, batch = tiny(name), images(FAMILIES[name])
+    same = pixtree.retrofit(model, partitioner="grid", tokenizer=given)
+    assert far(same(batch), model(batch)) <= TOLERANCE
+    assert (same.tokenizer.sampler.smallest, same.tokenizer.sampler.largest) == (
+        same.tokenizer.options.sampling.patch,
+        2 * same.tokenizer.options.sampling.patch,
+    )
+
+
+@pytest.mark.parametrize("kind", [lambda **options: options, Options().changed, lambda **options: pixtree.Tokenizer(**options)])
+def test_boxes_that_were_chosen_stay_as_chosen(kind, tmp_path):
+    name = "vit_small_patch8_224"
+    for boxes in ((12, 40), (4, 0)):
+        chosen = kind(smallest_box=boxes[0], largest_box=boxes[1])
+        model = pixtree.retrofit(name, tokens=4, tokenizer=chosen, **SMALL)
+        model.save_pretrained(tmp_path)
+        for one in (model, type(model).from_pretrained(tmp_path)):
+            assert (one.tokenizer.sampler.smallest, one.tokenizer.sampler.largest) == (boxes[0], boxes[1] or None)
 
 
 @torch.no_grad()

@@ -5,12 +5,12 @@ from importlib import import_module
 import pytest
 import torch
 from pictures import constant, photo
-from tiny_models import FAMILIES, far, images, tiny
+from tiny_models import FAMILIES, SMALL, far, images, tiny
 
 import pixtree
 from pixtree.models.backbone import TokenSequence
 from pixtree.models.timm_import import timm
-from pixtree.partitioners import NAMES
+from pixtree.partitioners import NAMES, partitioner
 from pixtree.tokenizer.tokenizer import Tokenizer
 from pixtree.trees.criteria import Criterion
 
@@ -67,8 +67,41 @@ def test_a_model_runs_at_any_count_and_any_size():
         assert bool(model(images(height, width), tokens=tokens).isfinite().all())
 
 
-def test_without_a_count_there_are_as_many_tokens_as_patches():
-    assert pixtree.retrofit(tiny("vit_tiny_patch16_224")).tokenizer.budget == pixtree.Exactly(16)
+@pytest.mark.parametrize("partitioner", [None, "grid", "quadtree"])
+@torch.no_grad()
+def test_without_a_count_there_are_as_many_tokens_as_the_image_has_patches(partitioner, tmp_path):
+    model = pixtree.retrofit("vit_small_patch14_dinov2", partitioner=partitioner, img_size=126, **SMALL).eval()
+    model.save_pretrained(tmp_path)
+    for one in (model, type(model).from_pretrained(tmp_path)):
+        for size, count in (((126, 126), 81), ((56, 56), 16), ((60, 30), 15), ((10, 15), 2)):
+            assert one.tokens(images(*size)).partition.counts.tolist() == [count, count]
+            assert one.partition(images(*size)).counts.tolist() == [count, count]
+
+
+@torch.no_grad()
+def test_a_partitioner_with_a_count_of_its_own_keeps_it():
+    model = pixtree.retrofit(tiny("vit_tiny_patch16_224"), partitioner=partitioner("quadtree", 9))
+    assert model.partition(images(96)).counts.tolist() == [9, 9]
+
+
+@pytest.mark.parametrize("name", [None, "grid", "quadtree"])
+def test_more_tokens_than_pixels_are_refused_before_any_work(name):
+    model = pixtree.retrofit(tiny("vit_tiny_patch16_224"), partitioner=name)
+    for call in (model, model.partition, model.tokens, model.forward_features):
+        with pytest.raises(ValueError, match="10×12 pixels has no 100000 regions; ask for") as error:
+            call(images(10, 12), tokens=100_000)
+        assert "\n" not in str(error.value)
+    own = pixtree.retrofit(tiny("vit_tiny_patch16_224"), tokens=121)
+    with pytest.raises(ValueError, match="no 121 regions"):
+        own(images(10, 12))
+    with pytest.raises(ValueError, match="whole number"):
+        model(images(10, 12), tokens=2.5)
+
+
+def test_a_partition_and_a_count_do_not_go_together():
+    model = pixtree.retrofit(tiny("vit_tiny_patch16_224"))
+    with pytest.raises(ValueError, match="give one of them"):
+        model(images(32), model.partition(images(32)), tokens=5)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -92,6 +125,26 @@ def test_a_partition_computed_beforehand_gives_the_same_logits():
     assert torch.equal(model(batch, model.partition(batch)), model(batch))
 
 
+@pytest.mark.parametrize("aggregation", ["raw", "normalised"])
+def test_weights_of_the_tree_refuse_regions_that_it_did_not_make(aggregation):
+    given = Tokenizer.paper(aggregation=aggregation)
+    model, batch = pixtree.retrofit(tiny("vit_tiny_patch16_224"), tokens=12, tokenizer=given), pictures()
+    with pytest.raises(ValueError, match=f'{aggregation} weights follow the rounds of the tree.*aggregation="straight"') as error:
+        model(batch, model.partition(batch))
+    assert "\n" not in str(error.value)
+    for kind in (given, given.options, {"aggregation": aggregation}):
+        with pytest.raises(ValueError, match="got regions of partitioner='grid'"):
+            pixtree.retrofit(tiny("vit_tiny_patch16_224"), partitioner="grid", tokenizer=kind)
+
+
+@pytest.mark.parametrize("aggregation", ["straight", "mean"])
+@torch.no_grad()
+def test_all_others_take_a_partition_computed_beforehand_to_the_same_logits(aggregation):
+    given = Tokenizer.paper(aggregation=aggregation)
+    model, batch = pixtree.retrofit(tiny("vit_tiny_patch16_224"), tokens=12, tokenizer=given), pictures()
+    assert far(model(batch, model.partition(batch)), model(batch)) <= 1e-5
+
+
 def test_the_encoder_of_a_given_tokenizer_is_continued():
     given = Tokenizer(features=10, compactness=0.2)
     with torch.no_grad():
@@ -99,7 +152,7 @@ def test_the_encoder_of_a_given_tokenizer_is_continued():
     model = pixtree.retrofit(tiny("vit_tiny_patch16_224"), tokens=9, tokenizer=given)
     assert torch.equal(model.tokenizer.regions.colour.bias, given.regions.colour.bias)
     assert model.tokenizer.options.tree.compactness == 0.2
-    assert pixtree.retrofit(tiny("vit_tiny_patch16_224"), tokenizer={"mix": 0.7}).tokenizer.options.mix == 0.7
+    assert pixtree.retrofit(tiny("vit_tiny_patch16_224"), tokenizer={"mix": 0.7}).tokenizer.options.sampling.mix == 0.7
 
 
 def test_what_timm_knows_of_a_model_is_there():

@@ -32,6 +32,17 @@ def test_a_model_compiles_as_one_graph(model, backend):
     assert torch.allclose(found, expected, atol=1e-5)
 
 
+@torch.no_grad()
+def test_a_model_whose_count_follows_the_size_compiles_as_one_graph_and_exports():
+    torch.manual_seed(0)
+    follower = pixtree.retrofit(tiny("vit_tiny_patch16_224"), tokenizer={"mix": 0.0}).eval()
+    images = pictures()[..., :50]
+    torch._dynamo.reset()
+    expected = follower(images)
+    assert torch.allclose(torch.compile(follower, fullgraph=True, backend="aot_eager")(images), expected, atol=1e-5)
+    assert torch.allclose(torch.export.export(follower, (images,)).module()(images), expected, atol=1e-5)
+
+
 def test_gradients_of_a_compiled_model_are_those_of_the_model(model):
     images = pictures()
     torch._dynamo.reset()

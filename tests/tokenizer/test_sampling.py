@@ -82,6 +82,20 @@ def test_boxes_grow_about_their_centre_and_stay_inside():
     assert frames(boxes, (4, 32), 8, None)[0, 0, 2] == 4
 
 
+def test_boxes_at_the_far_border_grow_into_the_padding_and_no_other_does():
+    boxes = torch.tensor([[[32, 0, 33, 8], [24, 0, 32, 4], [30, 2, 33, 6], [20, 0, 33, 3], [0, 0, 33, 32]]], dtype=torch.int32)
+    expected = [[32, 0, 8, 8], [24, 0, 8, 8], [30, 0, 8, 8], [20, 0, 13, 8], [0, 0, 33, 32]]
+    assert frames(boxes, (33, 32), 8, None, patch=8)[0].tolist() == expected
+    assert frames(torch.tensor([[[0, 0, 3, 2]]]), (3, 4), 8, None, patch=8)[0].tolist() == [[0, 0, 8, 4]]
+
+
+def test_what_the_border_cuts_off_a_patch_is_sampled_as_padding():
+    image, labels = torch.rand(1, 3, 17, 32), (torch.arange(17)[:, None] // 16 * 2 + torch.arange(32) // 16).to(torch.int32)
+    tokens = Sampler()(image, torch.zeros(1, 4, 3), torch.full((3,), 2.0), torch.full((3,), -1.0), labels[None])
+    padded = torch.nn.functional.pad(2 * image - 1, (0, 0, 0, 15))
+    assert torch.allclose(tokens, padded.unfold(2, 16, 16).unfold(3, 16, 16).permute(0, 2, 3, 1, 4, 5).flatten(1, 2), atol=1e-6)
+
+
 def test_samples_lie_at_the_centres_of_equal_cells():
     found = taps(torch.tensor([[2.0]]), torch.tensor([[4.0]]), 2, 100)
     assert (found.low + found.fraction).flatten().tolist() == [2.5, 4.5]
@@ -91,7 +105,20 @@ def test_wrong_boxes_and_mixes_are_refused():
     with pytest.raises(ValueError, match="smallest"):
         Sampler(smallest=16, largest=8)
     with pytest.raises(ValueError, match="between 0 and 1"):
-        Sampler(mix=1.0)
+        Sampler(mix=1.5)
+
+
+@pytest.mark.parametrize("mix", [0.0, 1.0])
+def test_lambda_of_0_and_1_is_not_learned(mix):
+    sampler = Sampler(mix=mix)
+    assert float(sampler.mix) == mix
+    assert [name for name, _ in sampler.named_parameters()] == ["background"]
+    assert list(sampler.state_dict()) == ["background"]
+    image, labels = torch.rand(1, 3, 16, 16), (torch.arange(16) // 8).to(torch.int32).expand(1, 16, 16).contiguous()
+    tokens = sampler(image, torch.zeros(1, 2, 3), torch.ones(3), torch.zeros(3), labels)
+    tokens.sum().backward()
+    assert bool((tokens[0, 0, :, :, 12:] == mix * image[0, :, :, 12:]).all())
+    assert bool((sampler.background.grad != 0).any()) == (mix == 0.0)
 
 
 def test_lambda_one_shows_the_background_and_beta_fills_what_it_hides():

@@ -10,6 +10,7 @@ from pixtree.tokenizer.tokenizer import Tokenizer
 from pixtree.trees.criteria import Criterion
 from pixtree.trees.cuts import AtMost, Exactly, Level
 from pixtree.trees.partition import Partition
+from pixtree.trees.similarity import Cosine
 
 
 def photos(height=48, width=64):
@@ -179,10 +180,34 @@ def test_the_papers_preset_is_the_papers_system():
     assert bool((tokenizer.sampler.background.grad != 0).any())
 
 
+def test_kernel_and_similarity_of_the_papers_preset_agree_unless_both_are_given():
+    for changes, kernel, similarity in (
+        ({}, "gaussian", "gaussian"),
+        ({"kernel": "cosine"}, "cosine", "cosine"),
+        ({"similarity": "tanimoto"}, "tanimoto", "tanimoto"),
+        ({"similarity": Cosine()}, "cosine", Cosine()),
+        ({"similarity": "ward"}, "gaussian", "ward"),
+        ({"kernel": "cosine", "similarity": "gaussian"}, "cosine", "gaussian"),
+    ):
+        options = Tokenizer.paper(width=16, **changes).options
+        assert (options.kernel, options.tree.similarity) == (kernel, similarity)
+    with pytest.raises(ValueError, match="gaussian, cosine, tanimoto"):
+        Tokenizer.paper(kernel="sigmoid")
+
+
+@pytest.mark.parametrize("aggregation", ["raw", "normalised"])
+def test_weights_of_the_tree_refuse_a_partition(aggregation):
+    tokenizer = small(aggregation=aggregation)
+    with pytest.raises(ValueError, match="follow the rounds of the tree, got regions of a given partition"):
+        tokenizer(photos(), tokenizer.partition(photos()))
+
+
 def test_sizes_that_are_no_multiple_of_anything_work():
     with torch.no_grad():
-        for height, width in ((1, 1), (3, 50), (17, 5)):
-            assert bool(small(Exactly(7))(noise(height, width)[None]).features.isfinite().all())
+        for height, width, count in ((1, 1, 1), (3, 50, 7), (17, 5, 7)):
+            assert bool(small(Exactly(count))(noise(height, width)[None]).features.isfinite().all())
+    with pytest.raises(ValueError, match="1×6 pixels has no 7 regions"):
+        small(Exactly(7))(noise(1, 6)[None])
 
 
 def test_both_backends_give_the_same_tokens():

@@ -7,10 +7,12 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from pixtree.cli.main import app
+from pixtree.cli.train import PRESETS as COMMAND_PRESETS
 from pixtree.tokenizer.injection import reconstruction_loss
 from pixtree.tokenizer.options import Options
-from pixtree.tokenizer.tokenizer import region_encoder
+from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, region_encoder
 from pixtree.tokenizer.weights import load_weights
+from pixtree.training import presets
 from pixtree.training.data import RandomCrops, image_files
 from pixtree.training.loop import Plan, train
 from pixtree.training.reconstruction import Losses, association_loss, neighbour_labels, pretraining_loss, reconstruction_error
@@ -138,6 +140,57 @@ def test_pretraining_adds_both_losses_by_their_weights(folder):
     assert loss() == pytest.approx(painted + associated)
 
 
+@pytest.mark.parametrize("kernel", ["cosine", "tanimoto"])
+def test_so_it_does_with_the_other_kernels(kernel, folder):
+    torch.manual_seed(0)
+    module = region_encoder(Options().changed(features=4, hidden=6, compactness=0.0, kernel=kernel))
+    regions = module(photo(height=40, width=40)[None], Exactly(20))
+    association_loss(regions, module).backward()
+    assert float(module.decision.value.grad) != 0
+    assert bool((module.encoder.second.weight.grad != 0).any())
+    crops = RandomCrops(image_files(folder), 1, 24)
+    both, alone = (pretraining_loss(module, crops, Exactly(8), Losses(association=weight))(0) for weight in (1.0, 0.0))
+    own = association_loss(module(crops[0], Exactly(8)), module)
+    assert float(both.detach()) == pytest.approx(float(alone.detach()) + float(own.detach()), rel=1e-5)
+
+
+def test_soft_assignments_are_the_kernel_over_the_regions_around_a_pixel():
+    """Two regions of one row: the pixels at their border see both, the others only their own."""
+    module = region_encoder(Options().changed(features=3, linear=True, decision="features", similarity="cosine", kernel="cosine"))
+    picture = torch.tensor([[0.9, 0.8, 0.1, 0.2], [0.1, 0.3, 0.8, 0.9], [0.2, 0.1, 0.3, 0.1]])[None, :, None]
+    regions = module(picture, Exactly(2))
+    assert regions.partition.labels.flatten().tolist() == [0, 0, 1, 1]
+    features, means = regions.features[0].T, torch.stack([regions.features[0, :, :2].mean(1), regions.features[0, :, 2:].mean(1)])
+    kernel = 0.5 + 0.5 * torch.nn.functional.cosine_similarity(features[:, None], means, dim=2)
+    share = kernel / kernel.sum(1, keepdim=True)
+    share[0], share[3] = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])
+    expected = (picture[0, :, 0].T - share @ regions.means[0]).square().sum(1).mean()
+    assert float(association_loss(regions, module).detach()) == pytest.approx(float(expected.detach()), rel=1e-4)
+
+
+def test_the_papers_preset_is_the_papers_pretraining_and_ours_is_another():
+    ours, paper = presets.PRESETS["default"], presets.PRESETS["paper"]
+    assert set(presets.PRESETS) == set(COMMAND_PRESETS)
+    plan = paper.plan_for(images=1000, batch=8)
+    assert (plan.rate, plan.decay, plan.steps) == (1e-4, 1e-2, 1250)
+    assert {plan.rate_at(step) for step in range(plan.steps)} == {1e-4}
+    assert (paper.options, paper.budget, paper.losses) == (PAPER, PAPER_BUDGET, Losses(1.0, 0.0))
+    assert ours.plan_for(images=1000, batch=8) == Plan(steps=400, rate=1e-2, decay=0.0)
+    assert (ours.budget, ours.losses.association, ours.options.tree.compactness) == (Exactly(80), 1.0, 0.0)
+
+
+def test_the_command_has_the_papers_preset(folder, tmp_path):
+    weights = tmp_path / "w.safetensors"
+    arguments = ["train", "tokenizer", str(folder), "-o", str(weights), "--preset", "paper", "--batch", "5", "--size", "16"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert load_weights(weights).about["steps"] == "4"  # ten epochs of two images, five a step
+    state = torch.load(weights.with_suffix(".checkpoint"), weights_only=True)
+    assert (state["about"]["plan"]["rate"], state["about"]["plan"]["decay"]) == (1e-4, 1e-2)
+    group = state["optimizer"]["param_groups"][0]
+    assert (group["lr"], group["weight_decay"]) == (1e-4, 1e-2)
+
+
 def test_the_command_trains_saves_and_goes_on(folder, tmp_path):
     weights = tmp_path / "w.safetensors"
     arguments = [
@@ -169,6 +222,10 @@ def test_the_command_trains_saves_and_goes_on(folder, tmp_path):
         (["-o", "w.pt"], ".safetensors"),
         (["--preset", "none"], "default, paper"),
         (["--steps", "0"], "above 0"),
+        (["--decay", "-1"], "from 0 up"),
+        (["--preset", "paper", "--tokens", "80"], "no --tokens"),
+        (["--preset", "paper", "--association", "0"], "no --association"),
+        (["--preset", "paper", "--compactness", "0.1", "--tokens", "9"], "no --tokens, --compactness"),
         (["--resume"], "checkpoint"),
     ],
 )

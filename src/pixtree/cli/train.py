@@ -1,7 +1,8 @@
 """`pixtree train`: pretrain the tokenizer on a folder of images."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -24,17 +25,33 @@ def tokenizer(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Write the weights to this .safetensors file.", show_default=False)
     ],
-    steps: Annotated[int, typer.Option(help="Number of optimisation steps.")] = 400,
+    preset: Annotated[
+        str, typer.Option(help="default, or paper: its tokenizer, its regions by AICC, L_rec alone and its optimiser.")
+    ] = "default",
+    steps: Annotated[
+        int | None, typer.Option(help="Number of optimisation steps.", show_default="400; paper: 10 crops per image")
+    ] = None,
     batch: Annotated[int, typer.Option(help="Number of crops per step.")] = 4,
     size: Annotated[int, typer.Option(help="Side of a crop in pixels.")] = 160,
-    tokens: Annotated[int, typer.Option(help="Number of regions per crop.")] = 80,
-    rate: Annotated[float, typer.Option(help="Peak of the learning rate.")] = 1e-2,
+    tokens: Annotated[
+        int | None, typer.Option(help="Number of regions per crop; not with the paper's preset.", show_default="80")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="Peak of the learning rate.", show_default="0.01; paper: 0.0001, constant")
+    ] = None,
+    decay: Annotated[float | None, typer.Option(help="Weight decay of AdamW.", show_default="0; paper: 0.01")] = None,
     association: Annotated[
-        float, typer.Option(help="Weight of the association loss, which trains the partition; 0 leaves it out.")
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            help="Weight of the association loss, which trains the partition; 0 leaves it out. Not with the paper's preset.",
+            show_default="1",
+        ),
+    ] = None,
     features: Annotated[int, typer.Option(help="Number of feature channels d.")] = 8,
-    compactness: Annotated[float, typer.Option(help="Weight of pixel coordinates while training.")] = 0.0,
-    preset: Annotated[str, typer.Option(help="Training recipe: default or paper.")] = "default",
+    compactness: Annotated[
+        float | None,
+        typer.Option(help="Weight of pixel coordinates while training; not with the paper's preset.", show_default="0"),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Random seed of the crops and of the initial weights.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the .checkpoint file beside OUTPUT.")] = False,
 ) -> None:
@@ -46,38 +63,50 @@ def tokenizer(
         raise ValueError(f"weights are written as .safetensors, got {output.name!r}; name them {output.stem}.safetensors")
     if preset not in PRESETS:
         raise ValueError(f"a preset is one of {', '.join(PRESETS)}, got {preset!r}; choose one of them")
+    ours = {"--tokens": tokens, "--association": association, "--compactness": compactness}
+    given = [name for name, value in ours.items() if value is not None]
+    if preset == "paper" and given:
+        raise ValueError(f"the paper's preset has no {', '.join(given)}, got it with --preset paper; leave it out or use default")
 
     import torch
 
     from pixtree.files import checked_target
-    from pixtree.tokenizer.options import Options
-    from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, region_encoder
+    from pixtree.tokenizer.tokenizer import region_encoder
     from pixtree.tokenizer.weights import save_weights
+    from pixtree.training import presets
     from pixtree.training.data import RandomCrops, image_files
-    from pixtree.training.loop import Plan, train
+    from pixtree.training.loop import train
     from pixtree.training.reconstruction import Losses, pretraining_loss
     from pixtree.trees.cuts import Exactly
 
     checked_target(output)
     files = image_files(folder)
-    plan = Plan(steps=steps, rate=rate, seed=seed)
     crops = RandomCrops(files, batch, size, seed)
+    chosen = presets.PRESETS[preset]
+    changes: dict[str, Any] = {"steps": steps, "rate": rate, "decay": decay, "seed": seed}
+    plan = replace(chosen.plan_for(len(files), batch), **{name: value for name, value in changes.items() if value is not None})
+    options = chosen.options.changed(features=features)
+    options = options if compactness is None else options.changed(compactness=compactness)
+    losses = chosen.losses if association is None else Losses(association=association)
+    budget = chosen.budget if tokens is None else Exactly(tokens)
     torch.manual_seed(seed)
-    options = PAPER if preset == "paper" else Options().changed(compactness=compactness)
-    encoder = region_encoder(options.changed(features=features))
-    # The paper trains with L_rec alone.
-    losses = Losses(association=0.0 if preset == "paper" else association)
-    loss_at = pretraining_loss(encoder, crops, PAPER_BUDGET if preset == "paper" else Exactly(tokens), losses)
+    encoder = region_encoder(options)
     settings: dict[str, object] = {
         "images": [path.name for path in files],
-        "crops": [batch, size, tokens],
-        "model": [preset, features, compactness, association],
+        "crops": [batch, size, str(budget)],
+        "model": [preset, features, options.tree.compactness, losses.association],
     }
-    with _Bar(steps) as report:
+    with _Bar(plan.steps) as report:
         curve = train(
-            encoder, loss_at, plan, checkpoint=output.with_suffix(".checkpoint"), resume=resume, settings=settings, report=report
+            encoder,
+            pretraining_loss(encoder, crops, budget, losses),
+            plan,
+            checkpoint=output.with_suffix(".checkpoint"),
+            resume=resume,
+            settings=settings,
+            report=report,
         )
-    about = {"images": str(len(files)), "steps": str(steps), "seed": str(seed), "last_loss": f"{_tail(curve):.6f}"}
+    about = {"images": str(len(files)), "steps": str(plan.steps), "seed": str(seed), "last_loss": f"{_tail(curve):.6f}"}
     save_weights(encoder, output, about)
     typer.echo(f"loss {_head(curve):.5f} -> {_tail(curve):.5f} over {len(curve)} steps: {output}")
 

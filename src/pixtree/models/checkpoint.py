@@ -17,12 +17,13 @@ from pixtree.models.rotary import rotary_embedding
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
 from pixtree.partitioners import NAMES, Baseline, name_of, partitioner
+from pixtree.tokenizer.counts import PerPatch, TokenBudget
 from pixtree.tokenizer.options import options_from
 from pixtree.trees.criteria import Criterion
-from pixtree.trees.cuts import AtMost, Budget, Exactly, Level
+from pixtree.trees.cuts import AtMost, Exactly, Level
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-BUDGETS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Exactly, AtMost, Level, Criterion)}
+BUDGETS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Exactly, AtMost, Level, Criterion, PerPatch)}
 
 
 def save_pretrained(model: PixtreeViT, folder: str | Path) -> None:
@@ -42,7 +43,10 @@ def save_pretrained(model: PixtreeViT, folder: str | Path) -> None:
 
 
 def from_pretrained(source: str | Path, *, revision: str | None = None, token: str | None = None) -> PixtreeViT:
-    """The model in a folder or, if there is no such folder, in a repository "user/name" of the Hugging Face Hub; in `eval()`."""
+    """The model in a folder or, if there is no such folder, in a repository "user/name" of the Hugging Face Hub.
+
+    It is in `eval()` and in the precision in which it was saved.
+    """
     config_path, weights_path = _files(source, revision, token)
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -52,6 +56,8 @@ def from_pretrained(source: str | Path, *, revision: str | None = None, token: s
         tensors = load_file(weights_path)
     except SafetensorError as error:
         raise ValueError(f"expected weights as safetensors, got {weights_path.name} ({error}); save the model again") from None
+    if "tokenizer.prefix" in tensors:
+        model.to(tensors["tokenizer.prefix"].dtype)
     _load(model, tensors)
     return model.eval()
 
@@ -95,7 +101,8 @@ def config_of(model: PixtreeViT) -> dict[str, Any]:
 
 def model_of(config: Mapping[str, Any]) -> PixtreeViT:
     """A model with fresh weights, as a config says."""
-    options = options_from(config["tokenizer"])
+    # Without a limit of boxes, files of version 0.1 have null.
+    options = options_from({**config["tokenizer"], "largest_box": config["tokenizer"]["largest_box"] or 0})
     vit = timm.create_model(config["architecture"], pretrained=False, **config["model_args"])
     if (vit.num_classes, vit.global_pool) != (config["num_classes"], config["global_pool"]):
         changed = config["global_pool"] if vit.global_pool != config["global_pool"] else None
@@ -120,14 +127,14 @@ def _check_rebuilt(model: PixtreeViT, config: Mapping[str, Any]) -> None:
         _load(twin, model.state_dict())
     except (RuntimeError, ValueError, TypeError) as error:
         raise ValueError(f"{config['architecture']!r} as timm creates it is not this model ({error}); {remedy}") from None
-    if not torch.equal(_probe(model), _probe(twin.to(next(model.parameters())))):
+    if not torch.equal(_probe(model), _probe(twin.to(model.tokenizer.prefix))):
         raise ValueError(f"{config['architecture']!r} as timm creates it gives other outputs than this model; {remedy}")
 
 
 @torch.no_grad()
 def _probe(model: PixtreeViT) -> Tensor:
     """Logits of four made-up regions in a square."""
-    like, width, was = next(model.parameters()), model.num_features, model.training
+    like, width, was = model.tokenizer.prefix, model.num_features, model.training
     rows = torch.linspace(-1.0, 1.0, (model.num_prefix_tokens + 4) * width).view(1, -1, width).to(like)
     labels = torch.arange(4, dtype=torch.int32, device=like.device).view(1, 2, 2)
     rope = getattr(model.vit, "rope", None)
@@ -172,15 +179,15 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def _budget_config(budget: Budget) -> dict[str, Any]:
+def _budget_config(budget: TokenBudget) -> dict[str, Any]:
     return {"kind": type(budget).__name__, **asdict(budget)}
 
 
-def _budget_from(config: Mapping[str, Any]) -> Budget:
+def _budget_from(config: Mapping[str, Any]) -> TokenBudget:
     values = {key: value for key, value in config.items() if key != "kind"}
     if isinstance(values.get("criterion"), Mapping):
         values["criterion"] = Criterion(**values["criterion"])
-    budget: Budget = BUDGETS[config["kind"]](**values)
+    budget: TokenBudget = BUDGETS[config["kind"]](**values)
     return budget
 
 

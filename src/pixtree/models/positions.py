@@ -2,36 +2,49 @@
 
 import math
 
+import torch
 from torch import Tensor, nn
 
 from pixtree.kernels import kernels_for
 from pixtree.models.timm_import import timm
 from pixtree.tokenizer.options import PositionOptions
 from pixtree.tokenizer.positions import Positions
+from pixtree.tokenizer.sampling import padded_labels
 
 Grid = tuple[int, int]
 
 
-def on_grid(values: Tensor, labels: Tensor, grid: Grid, backend: str = "auto") -> Tensor:
-    """Per-region values (B, N, D) averaged over the pixels of each cell of a grid, (B, D, rows, columns)."""
-    counts = kernels_for(backend, labels.device).cell_counts(labels, values.shape[1], grid).to(values.dtype)
+def on_grid(values: Tensor, labels: Tensor, patch: int, backend: str = "auto") -> Tensor:
+    """Per-region values (B, N, D) averaged over the pixels of each patch of labels (B, H, W), (B, D, rows, columns)."""
+    grid = patch_grid(labels, patch)
+    counts = kernels_for(backend, labels.device).cell_counts(padded_labels(labels, patch), values.shape[1], grid).to(values.dtype)
     shares = counts / counts.sum(dim=1, keepdim=True).clamp_min(1.0)
     return (values.transpose(1, 2) @ shares).reshape(values.shape[0], values.shape[2], *grid)
 
 
-def centroids(labels: Tensor, count: int, backend: str = "auto") -> Tensor:
-    """Mean row and column of the pixels of each region of labels (B, H, W), (B, N, 2) float32."""
+def places(labels: Tensor, count: int, patch: int, backend: str = "auto") -> Tensor:
+    """Mean row and column of the pixels of each region of labels (B, H, W), in patches, (B, N, 2) float32.
+
+    Patch i has coordinate i. Where the border cuts off a patch, its pixels are spread over the whole of it, as its embedding is.
+    """
     batch, height, width = labels.shape
-    kernels = kernels_for(backend, labels.device)
-    planes = kernels.coordinates((height, width), 1.0, labels.device).expand(batch, -1, -1)
-    return kernels.region_means(planes, labels.flatten(1), count)
+    rows, columns = (_axis(int(size), patch, labels.device) for size in (height, width))
+    planes = torch.stack((rows[:, None].expand(height, width), columns.expand(height, width))).flatten(1)
+    return kernels_for(backend, labels.device).region_means(planes.expand(batch, -1, -1), labels.flatten(1), count)
+
+
+def _axis(size: int, patch: int, device: torch.device) -> Tensor:
+    """The pixels of one axis in patches, (size,) float32."""
+    pixel = torch.arange(size, dtype=torch.float32, device=device)
+    start = torch.floor(pixel / patch) * patch
+    return start / patch + (pixel - start + 0.5) / (size - start).clamp_max(float(patch)) - 0.5
 
 
 class PatchPositions(Positions):
     """A patch model's own table (rows·columns, D), resampled to an image's grid of patches as timm does it.
 
-    A region's embedding is the mean over its pixels of their cells' embeddings: exactly the patch model's for square patches,
-    at any image size. grid: rows and columns of the table. patch: side of a patch in pixels.
+    A region's embedding is the mean over its pixels of their patches' embeddings, pixel (y, x) being in patch (y // q, x // q): for
+    square patches exactly the patch model's, at any image size. grid: rows and columns of the table. patch: q, its side in pixels.
     """
 
     def __init__(self, table: Tensor, grid: Grid, patch: int, backend: str = "auto") -> None:
@@ -43,7 +56,7 @@ class PatchPositions(Positions):
         """Embeddings (B, N, D) of the regions of labels (B, H, W)."""
         grid = patch_grid(labels, self.patch)
         table = resampled(self.table, self.grid, grid)
-        return kernels_for(self.backend, labels.device).embed_cells(labels, count, grid, table)
+        return kernels_for(self.backend, labels.device).embed_cells(padded_labels(labels, self.patch), count, grid, table)
 
 
 def patch_grid(labels: Tensor, patch: int) -> Grid:

@@ -12,10 +12,12 @@ from pixtree.models.adapters import MODULES, SUPPORTED, Stem, check_module, stem
 from pixtree.models.positions import positions_of
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
+from pixtree.partitioners import Baseline
 from pixtree.partitioners import partitioner as named_partitioner
+from pixtree.tokenizer.counts import PerPatch, TokenBudget
 from pixtree.tokenizer.options import Options
-from pixtree.tokenizer.tokenizer import Tokenizer
-from pixtree.trees.cuts import Budget, Exactly
+from pixtree.tokenizer.tokenizer import Tokenizer, check_aggregation
+from pixtree.trees.cuts import Exactly
 from pixtree.trees.partition import Partitioner
 
 OWN = ("pixtree", None)  # names for the tokenizer's own tree
@@ -26,7 +28,7 @@ def retrofit(
     model: str | nn.Module,
     tokens: int | None = None,
     *,
-    budget: Budget | None = None,
+    budget: TokenBudget | None = None,
     partitioner: str | Partitioner | None = None,
     tokenizer: Tokenizer | Options | Mapping[str, Any] | None = None,
     position_resolution: int | None = None,
@@ -37,7 +39,8 @@ def retrofit(
     """A timm model with regions instead of patches; its projection, positions, prefix tokens, blocks, norms and head are kept.
 
     model: a name of timm, which is created with `pretrained` (which downloads) and `model_args`; or a module, which is copied.
-    tokens, budget: the number of regions, or any `Budget`; by default there are as many as the model has patches.
+    tokens, budget: the number of regions, or any `Budget`; by default there are as many as the image has patches,
+        ceil(H / patch) · ceil(W / patch), the count of the timm model at that size.
     partitioner: None for the tree of the tokenizer; a name, such as "grid" for square patches; or any Partitioner.
     tokenizer: changes to `Options` by name; whole `Options`; or a Tokenizer, whose encoder is taken over.
     position_resolution: bins per side of the position table; by default the table follows the patch grid of each image.
@@ -52,18 +55,19 @@ def retrofit(
     if tokens is not None:
         Exactly(tokens)  # refuses what is no count, before a model is created
     _check_partitioner(partitioner, tokens, budget)
+    if partitioner not in OWN:
+        check_aggregation(_asked(tokenizer), f"partitioner={partitioner!r}")
     vit = _timm_model(model, pretrained, model_args)
     stem, config = stem_of(vit), getattr(vit, "pretrained_cfg", None) or {}
-    count = stem.grid[0] * stem.grid[1]
-    chosen = _budget(tokens, budget, count)
+    chosen = _budget(tokens, budget, partitioner, stem.patch)
     built = _tokenizer(stem, config, chosen, tokenizer, position_resolution, backend)
     name = model if isinstance(model, str) else str(config.get("architecture", ""))
-    result = PixtreeViT(built, without_stem(vit), _engine(partitioner, tokens, count, stem.patch), name)
+    result = PixtreeViT(built, without_stem(vit), _engine(partitioner, tokens, stem), name)
     result.model_args = dict(model_args) if isinstance(model, str) else None
     return result.train(vit.training)
 
 
-def _check_partitioner(partitioner: str | Partitioner | None, tokens: int | None, budget: Budget | None) -> None:
+def _check_partitioner(partitioner: str | Partitioner | None, tokens: int | None, budget: TokenBudget | None) -> None:
     if isinstance(partitioner, str) and partitioner != "grid":
         named_partitioner(partitioner, tokens or 1)
     if partitioner not in OWN and budget is not None:
@@ -72,21 +76,23 @@ def _check_partitioner(partitioner: str | Partitioner | None, tokens: int | None
         raise ValueError(f"a partitioner of your own decides its count, got tokens={tokens}; leave tokens out")
 
 
-def _engine(partitioner: str | Partitioner | None, tokens: int | None, patches: int, patch: int) -> Partitioner | None:
+def _engine(partitioner: str | Partitioner | None, tokens: int | None, stem: Stem) -> Partitioner | None:
     """The partitioner that replaces the tokenizer's tree, if any; a grid without a count has the model's own patches."""
     if partitioner in OWN:
         return None
     if not isinstance(partitioner, str):
         return partitioner
     if partitioner == "grid" and tokens is None:
-        return named_partitioner("grid", patch=patch)
-    return named_partitioner(partitioner, tokens or patches)
+        return named_partitioner("grid", patch=stem.patch)
+    return named_partitioner(partitioner, tokens or stem.grid[0] * stem.grid[1])
 
 
-def _budget(tokens: int | None, budget: Budget | None, patches: int) -> Budget:
+def _budget(tokens: int | None, budget: TokenBudget | None, partitioner: str | Partitioner | None, patch: int) -> TokenBudget:
+    """What was asked for; without that, the count of a given partitioner, or as many regions as an image has patches."""
     if budget is not None:
         return budget
-    return Exactly(patches if tokens is None else tokens)
+    own = partitioner.tokens if tokens is None and isinstance(partitioner, Baseline) else tokens
+    return PerPatch(patch) if own is None else Exactly(own)
 
 
 def _timm_model(model: str | nn.Module, pretrained: bool, model_args: Mapping[str, Any]) -> Any:
@@ -119,7 +125,7 @@ def _in_supported_modules(name: str) -> bool:
 def _tokenizer(
     stem: Stem,
     config: Mapping[str, Any],
-    budget: Budget,
+    budget: TokenBudget,
     given: Tokenizer | Options | Mapping[str, Any] | None,
     resolution: int | None,
     backend: str,
@@ -137,22 +143,34 @@ def _options(stem: Stem, config: Mapping[str, Any], given: Tokenizer | Options |
     fixed: dict[str, Any] = {
         "width": int(stem.weight.shape[0]),
         "channels": stem.channels,
-        "features": max(8, stem.channels),
         "patch": stem.patch,
         "positions": 0,
         "prefix": len(stem.prefix),
         "mean": _per_channel(config.get("mean"), stem.channels),
         "std": _per_channel(config.get("std"), stem.channels),
     }
-    boxes = {"smallest_box": stem.patch, "largest_box": LARGEST_BOX * stem.patch}
-    if given is None or isinstance(given, Mapping):
-        changes = {**boxes, **(given or {})}
-        wrong = sorted(set(changes) & set(fixed) - {"features"})
-        if wrong:
-            raise ValueError(f"the model decides {', '.join(wrong)} of its tokenizer; leave these out")
-        return Options().changed(**{**fixed, **changes})
-    options = given.options if isinstance(given, Tokenizer) else given
-    return options.changed(**{**fixed, "features": options.encoder.features})
+    asked, by_name = _asked(given), given if isinstance(given, Mapping) else {}
+    wrong = sorted(set(by_name) & set(fixed))
+    if wrong:
+        raise ValueError(f"the model decides {', '.join(wrong)} of its tokenizer; leave these out")
+    if given is None or (by_name is given and "features" not in given):
+        fixed["features"] = max(asked.encoder.features, stem.channels)
+    return _with_boxes(asked.changed(**fixed))
+
+
+def _asked(given: Tokenizer | Options | Mapping[str, Any] | None) -> Options:
+    """The options that were given, in whatever form, before the model adds its own."""
+    if isinstance(given, Tokenizer):
+        return given.options
+    return given if isinstance(given, Options) else Options().changed(**(given or {}))
+
+
+def _with_boxes(options: Options) -> Options:
+    """The same, boxes that were left open following the patch of the model: square patches must stay what they are."""
+    smallest, largest = options.sampling.boxes[0], options.sampling.largest_box
+    if largest is None:
+        largest = max(LARGEST_BOX * options.sampling.patch, smallest)
+    return options.changed(smallest_box=smallest, largest_box=largest)
 
 
 def _per_channel(values: Any, channels: int) -> tuple[float, ...]:
@@ -171,7 +189,7 @@ def _take_over(tokenizer: Tokenizer, stem: Stem, resolution: int | None) -> None
     tokenizer.prefix.copy_(stem.prefix)
     tokenizer.prefix.requires_grad_(len(stem.prefix) > 0)
     tokenizer.positions = _positions(stem, tokenizer, resolution)
-    tokenizer.to(stem.weight.device)
+    tokenizer.to(stem.weight)  # its device and precision
 
 
 def _positions(stem: Stem, tokenizer: Tokenizer, resolution: int | None) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pixtree.models.positions import centroids
+from pixtree.models.positions import patch_grid, places
 from pixtree.models.timm_import import timm
 
 KINDS = ("RotaryEmbeddingCat", "RotaryEmbeddingDinoV3", "RotaryEmbeddingMixed")
@@ -29,12 +29,12 @@ def rotary_embedding(rope: Any, labels: Tensor, count: int, patch: int, backend:
     (B, 1, N, 2d), sines then cosines; (depth, B, heads, N, 2d) where frequencies are learned per block. For square patches
     centroids are the centres of patches, and the result is timm's own.
     """
-    places = (centroids(labels, count, backend) + 0.5) / patch - 0.5  # in patches: patch i has coordinate i
-    shape = torch.tensor(labels.shape[1:], dtype=torch.float32, device=labels.device) / patch
+    centres = places(labels, count, patch, backend)
+    shape = torch.tensor(patch_grid(labels, patch), dtype=torch.float32, device=labels.device)
     kind = type(rope).__name__
     if kind == "RotaryEmbeddingMixed":
-        return _mixed(rope, places)
-    angles = _dinov3_angles(rope, places, shape) if kind == "RotaryEmbeddingDinoV3" else _cat_angles(rope, places, shape)
+        return _mixed(rope, centres)
+    angles = _dinov3_angles(rope, centres, shape) if kind == "RotaryEmbeddingDinoV3" else _cat_angles(rope, centres, shape)
     halves = getattr(rope, "rotate_half", False)  # before timm 1.0.27 some embeddings have one layout only
     angles = angles.tile(2) if halves else angles.repeat_interleave(2, dim=-1)
     return torch.cat((angles.sin(), angles.cos()), dim=-1)[:, None]

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from pixtree.models.backbone import Backbone, TokenSequence
-from pixtree.models.positions import on_grid, patch_grid, positions_of
+from pixtree.models.positions import on_grid, positions_of
 from pixtree.models.rotary import rotary_embedding
 from pixtree.partitioners import Baseline
+from pixtree.tokenizer.counts import PerPatch
 from pixtree.tokenizer.tokenizer import Tokenizer
 from pixtree.tokenizer.tokens import Tokens
 from pixtree.trees.cuts import Exactly
@@ -93,27 +94,34 @@ class PixtreeViT(nn.Module):
         """The partition alone, such as a data loader computes beforehand while the encoder is frozen."""
         pixels = self.pixels(images)
         if self.partitioner is not None:
-            return self._engine(tokens)(pixels if pixels.dtype == torch.uint8 else pixels.clamp(0.0, 1.0))
+            engine = self._engine(tokens, (int(images.shape[2]), int(images.shape[3])))
+            return engine(pixels if pixels.dtype == torch.uint8 else pixels.clamp(0.0, 1.0))
         return self.tokenizer.partition(pixels, None if tokens is None else Exactly(tokens))
 
     def tokens(self, images: Tensor, partition: Partition | None = None, tokens: int | None = None) -> Tokens:
         """Tokens of images; a `partition` (B, H, W) replaces the cut, and `tokens` the model's own count."""
         pixels = self.pixels(images)
         if partition is not None:
-            _check_partition(partition, images)
+            _check_partition(partition, images, tokens)
         elif self.partitioner is not None:
             partition = self.partition(images, tokens)
         found: Tokens = self.tokenizer(pixels, partition, None if tokens is None else Exactly(tokens))
         return found
 
-    def _engine(self, tokens: int | None) -> Partitioner:
-        assert self.partitioner is not None
+    def _engine(self, tokens: int | None, shape: tuple[int, int]) -> Partitioner:
+        """What cuts images of this height and width; one by name follows their patches where no count was ever given."""
+        engine, own = self.partitioner, self.tokenizer.budget
+        assert engine is not None
+        if not isinstance(engine, Baseline):
+            if tokens is not None:
+                raise ValueError(f"a partitioner of your own decides its count, got tokens={tokens}; leave tokens out")
+            return engine
         if tokens is None:
-            return self.partitioner
-        if not isinstance(self.partitioner, Baseline):
-            raise ValueError(f"a partitioner of your own decides its count, got tokens={tokens}; leave tokens out")
-        changes = {"patch": None} if hasattr(self.partitioner, "patch") else {}
-        return replace(self.partitioner, tokens=tokens, **changes)
+            if isinstance(own, PerPatch) and getattr(engine, "patch", None) is None:
+                return replace(engine, tokens=own.count(shape))
+            return engine
+        changes = {"patch": None} if hasattr(engine, "patch") else {}
+        return replace(engine, tokens=tokens, **changes)
 
     def sequence(self, tokens: Tokens) -> TokenSequence:
         """The input of the backbone, without a mask if no row is padding, and with rotary embeddings for models that have them."""
@@ -163,12 +171,11 @@ class PixtreeViT(nn.Module):
         wanted = _taken(depth, indices)
         tokens = self.tokens(images, partition)
         final, found = self.backbone.intermediates(self.sequence(tokens), wanted, norm, max(wanted) if stop_early else depth - 1)
-        labels = tokens.partition.labels
-        grid = patch_grid(labels, self.tokenizer.options.sampling.patch)
         regions = [rows[:, prefix:] for rows in found]
         outputs: list[Any] = list(regions)
         if output_fmt == "NCHW":
-            outputs = [on_grid(rows, labels, grid, tokens.backend) for rows in regions]
+            labels, patch = tokens.partition.labels, self.tokenizer.options.sampling.patch
+            outputs = [on_grid(rows, labels, patch, tokens.backend) for rows in regions]
         if return_prefix_tokens:
             outputs = [(output, rows[:, :prefix]) for output, rows in zip(outputs, found, strict=True)]
         return outputs if intermediates_only else (final, outputs)
@@ -204,7 +211,8 @@ class PixtreeViT(nn.Module):
             raise ValueError("this model has no table of positions (it rotates instead); leave the resolution out")
         grid = getattr(positions, "grid", (positions.bins, positions.bins))
         moved = positions_of(positions.table, grid, options.sampling.patch, bins, options.placing, self.tokenizer.backend)
-        self.tokenizer.positions = moved.to(positions.table.device)
+        moved.table.requires_grad_(positions.table.requires_grad)
+        self.tokenizer.positions = moved.to(positions.table)  # its device and precision
 
     def save_pretrained(self, folder: Any) -> None:
         """Write config.json and model.safetensors into a folder."""
@@ -226,7 +234,9 @@ class PixtreeViT(nn.Module):
         return from_pretrained(source, **options)
 
 
-def _check_partition(partition: Partition, images: Tensor) -> None:
+def _check_partition(partition: Partition, images: Tensor, tokens: int | None) -> None:
+    if tokens is not None:
+        raise ValueError(f"a partition has its own count of regions, got tokens={tokens} as well; give one of them")
     shape, expected = tuple(partition.labels.shape), (images.shape[0], *images.shape[2:])
     if shape != expected:
         raise ValueError(f"a partition has labels (B, H, W) of its images, expected {expected}, got {shape}; cut these images")

@@ -34,7 +34,7 @@ def region_features(
     Without levels (a partition that no tree made, or means whose gradient nobody asks for) regions take plain means.
     """
     labels = cuts.partition.labels.flatten(1)
-    if cuts.levels is None or cuts.fixed is None:
+    if cuts.levels is None or cuts.fixed is None or mode == "mean":
         return kernels.region_means(features, labels, cuts.count)
     scale, precision = (torch.as_tensor(one).to(features) for one in (weight, similarity.precision))
     fixed = cuts.fixed.to(features.dtype)

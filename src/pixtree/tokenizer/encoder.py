@@ -42,18 +42,11 @@ class Encoder(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Features (B, d, H, W) of images (B, C, H, W), values about 0..1, any size."""
-        return kernels_for(self.backend, images.device).encode(images, self.layers())
+        return kernels_for(self.backend, images.device).encode(images, self.layers(images.dtype))
 
-    def layers(self) -> EncoderLayers:
-        """The weights as kernels take them."""
-        first, second = self.first, self.second
-        return EncoderLayers(
-            self.residual.weight,
-            self.residual.bias,  # type: ignore[arg-type]
-            None if first is None else first.weight,
-            None if first is None else first.bias,
-            None if second is None else second.weight,
-            None if second is None else second.bias,
-            self.activation,
-            self.corners,
-        )
+    def layers(self, dtype: torch.dtype | None = None) -> EncoderLayers:
+        """The weights as kernels take them, in the precision of images, or in their own."""
+        convolutions = (self.residual, self.first, self.second)
+        pairs = ((None, None) if one is None else (one.weight, one.bias) for one in convolutions)
+        weights = [None if weight is None else weight.to(dtype or weight.dtype) for pair in pairs for weight in pair]
+        return EncoderLayers(*weights, self.activation, self.corners)  # type: ignore[call-arg, arg-type]

@@ -58,5 +58,6 @@ class GradientHistogram(nn.Module):
         """Embeddings (B, N, D) of images (B, C, H, W) with values in 0..1 and labels (B, H, W)."""
         values = compressed(scharr(images), self.log_strength.exp().to(images.dtype))
         kernels = kernels_for(self.backend, labels.device)
-        embedded: Tensor = self.projection(gradient_histogram(values, labels, count, self.bins, kernels))
+        histogram = gradient_histogram(values, labels, count, self.bins, kernels)
+        embedded: Tensor = self.projection(histogram.to(self.projection.weight.dtype))
         return embedded

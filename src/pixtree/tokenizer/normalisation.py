@@ -1,10 +1,12 @@
 """Normalisation between pixels in 0..1 and the inputs of a Vision Transformer; the one place that knows mean and std."""
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from pixtree.runtime.precision import InFullPrecision
 
 
-class Normalisation(nn.Module):
+class Normalisation(InFullPrecision):
     """(x − mean) / std per channel, as scale · x + shift."""
 
     def __init__(self, mean: tuple[float, ...], std: tuple[float, ...], channels: int) -> None:

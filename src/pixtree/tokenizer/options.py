@@ -22,12 +22,23 @@ class EncoderOptions:
 
 @dataclass(frozen=True)
 class SamplingOptions:
-    """patch: q, samples per side of a token. smallest_box, largest_box: sides of sampled boxes in pixels. mix: where λ starts."""
+    """How regions are sampled, see `Sampler`.
+
+    patch: q, samples per side of a token.
+    smallest_box: the shortest side of a sampled box in pixels; None is the patch.
+    largest_box: the longest side; 0 is no limit. None is no limit too, except in a retrofit, where it is two patches.
+    mix: where λ starts; 0 and 1 stay as they are.
+    """
 
     patch: int = 16
-    smallest_box: int = 16
+    smallest_box: int | None = None
     largest_box: int | None = None
     mix: float = 0.9
+
+    @property
+    def boxes(self) -> tuple[int, int | None]:
+        """Shortest and longest side of a box as `Sampler` takes them."""
+        return self.patch if self.smallest_box is None else self.smallest_box, self.largest_box or None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from pixtree.kernels import kernels_for
 from pixtree.kernels.reference.features import in_bytes
-from pixtree.runtime.precision import full_precision
+from pixtree.runtime.precision import InFullPrecision, full_precision
 from pixtree.tokenizer.aggregation import MODES, Similarity, region_features
 from pixtree.tokenizer.cutting import CutRule, Cuts, cut, cuts_of_partition
 from pixtree.tokenizer.distance import Distance
@@ -61,7 +61,7 @@ def pixel_values(images: Tensor) -> Tensor:
     return values + (in_bytes(values.detach()) / 255.0 - values.detach())
 
 
-class RegionEncoder(nn.Module):
+class RegionEncoder(InFullPrecision):
     """Encoder, distance, κ and W; see their files. `tree`: how the tree grows on the distance's planes."""
 
     def __init__(
@@ -93,7 +93,7 @@ class RegionEncoder(nn.Module):
 
     def cut(self, images: Tensor, features: Tensor, budget: Budget) -> Cuts:
         """The partition of images (B, C, H, W) with features (B, d, P), and how its regions came about if gradients ask for it."""
-        levels = self.aggregation in ("raw", "normalised") or (self.aggregation == "straight" and torch.is_grad_enabled())
+        levels = self.aggregation in ("raw", "normalised") or torch.is_grad_enabled()
         return cut(images, features, self.decision, budget, self.rule, levels=levels, backend=self.backend)
 
     def forward(self, images: Tensor, budget: Budget, partition: Partition | None = None) -> EncodedRegions:

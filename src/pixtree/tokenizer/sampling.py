@@ -1,22 +1,51 @@
 """Extraction: every region's bounding box becomes q×q samples, its background dimmed. [`alg:features`]"""
 
 import torch
+import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from pixtree.kernels import kernels_for
 
 
-def frames(boxes: Tensor, shape: tuple[int, int], smallest: int, largest: int | None) -> Tensor:
+def padding(shape: tuple[int, int], patch: int) -> tuple[int, int]:
+    """Rows and columns that an image of `shape` lacks to whole patches, as timm pads it below and to the right."""
+    return -shape[0] % patch, -shape[1] % patch
+
+
+def padded_labels(labels: Tensor, patch: int) -> Tensor:
+    """Labels (B, H, W) on whole patches, −1 in the padding; cell (i, j) of the patch grid is then exactly a patch."""
+    down, right = padding((int(labels.shape[1]), int(labels.shape[2])), patch)
+    return functional.pad(labels, (0, right, 0, down), value=-1) if down or right else labels
+
+
+def padded_pixels(pixels: Tensor, patch: int, fill: Tensor) -> Tensor:
+    """Pixels (B, C, H, W) on whole patches; `fill` (C,) is the colour of the padding."""
+    batch, channels, height, width = pixels.shape
+    down, right = padding((int(height), int(width)), patch)
+    if not (down or right):
+        return pixels
+    canvas = fill[:, None, None].expand(batch, channels, height + down, width + right).clone()
+    canvas[..., :height, :width] = pixels
+    return canvas
+
+
+def frames(boxes: Tensor, shape: tuple[int, int], smallest: int, largest: int | None, patch: int = 1) -> Tensor:
     """Boxes (B, N, 4) int32 as (top, left, height, width) float32, with sides in smallest..largest.
 
-    Sides change about the centre of the box, which is then shifted inside the image; no side is longer than the image.
+    Sides change about the centre of the box, which is then shifted inside the image; no side is longer than the image. Only a box
+    at the lower or right border may reach beyond it, into the padding to whole patches: there it grows first, so that the patches
+    of a size that is no multiple of the patch are those of timm.
     """
     near, far = boxes[..., :2].to(torch.float32), boxes[..., 2:].to(torch.float32)
-    limit = torch.tensor(shape, dtype=torch.float32, device=boxes.device)
+    border = torch.tensor(shape, dtype=torch.float32, device=boxes.device)
+    missing = torch.tensor(padding(shape, patch), dtype=torch.float32, device=boxes.device)
     side = (far - near).clamp_min(float(smallest))
-    side = torch.minimum(side if largest is None else side.clamp_max(float(largest)), limit)
+    side = side if largest is None else side.clamp_max(float(largest))
+    beyond = torch.minimum(side - (far - near), missing).clamp_min(0.0) * (far == border)
+    limit = border + beyond
+    side = torch.minimum(side, limit)
     # Whole pixels, so that a region on the pixel grid is sampled on it.
-    start = torch.floor((near + far - side) / 2.0)
+    start = torch.floor((near + far + beyond - side) / 2.0)
     start = torch.minimum(start.clamp_min(0.0), limit - side)
     return torch.cat((start, side), dim=-1)
 
@@ -24,7 +53,8 @@ def frames(boxes: Tensor, shape: tuple[int, int], smallest: int, largest: int | 
 class Sampler(nn.Module):
     """The extractor with its weights: λ = sigmoid(ℓ), and the background β.
 
-    patch: q. smallest, largest: sides of the sampled boxes in pixels; `largest` None is no limit.
+    patch: q. smallest, largest: sides of the sampled boxes in pixels; `largest` None is no limit. mix: where λ starts; 0, which
+    hides the background, and 1, which shows it, are not learned.
     """
 
     def __init__(
@@ -41,25 +71,38 @@ class Sampler(nn.Module):
             raise ValueError(
                 f"expected patch ≥ 1 and 1 ≤ smallest ≤ largest box, got {patch}, {smallest}, {largest}; 16, 16, None are usual"
             )
-        if not 0.0 < mix < 1.0:
-            raise ValueError(f"λ starts strictly between 0 and 1, got {mix}; 0.9 suits a retrofit")
+        if not 0.0 <= mix <= 1.0:
+            raise ValueError(f"λ lies between 0 and 1, got {mix}; 0.9 suits a retrofit, and 0 and 1 stay as they are")
         self.smallest, self.largest, self.backend = smallest, largest, backend
-        self.logit = nn.Parameter(torch.logit(torch.tensor(mix)))
+        start = torch.tensor(float(mix))
+        self.logit = nn.Parameter(torch.logit(start)) if 0.0 < mix < 1.0 else None
+        self.register_buffer("fixed_mix", None if self.logit is not None else start, persistent=False)
         self.background = nn.Parameter(torch.zeros(channels, patch, patch))
+
+    fixed_mix: Tensor | None
 
     @property
     def mix(self) -> Tensor:
         """λ, a scalar in 0..1: how much of the background shines through."""
-        return torch.sigmoid(self.logit)
+        if self.logit is not None:
+            return torch.sigmoid(self.logit)
+        assert self.fixed_mix is not None
+        return self.fixed_mix
 
     def forward(self, pixels: Tensor, change: Tensor, scale: Tensor, shift: Tensor, labels: Tensor) -> Tensor:
-        """F(S) (B, N, C, q, q) of x̂ = scale · (x + δ) + shift: x (B, C, H, W), δ (B, N, C) per region, labels (B, H, W)."""
+        """F(S) (B, N, C, q, q) of x̂ = scale · (x + δ) + shift: x (B, C, H, W), δ (B, N, C) per region, labels (B, H, W).
+
+        Where q does not divide the size, the image is continued by the colour that x̂ = 0 has.
+        """
+        patch = int(self.background.shape[-1])
         weights = (one.to(pixels.dtype) for one in (self.mix, self.background))
         frame = self.frames(labels, int(change.shape[1]))
+        pixels, labels = padded_pixels(pixels, patch, -shift / scale), padded_labels(labels, patch)
         return kernels_for(self.backend, pixels.device).sample(pixels, change, scale, shift, labels, frame, *weights)
 
     def frames(self, labels: Tensor, count: int) -> Tensor:
         """The sampled boxes of the regions 0..count − 1 of labels (B, H, W), see `frames`; empty where there is no region."""
         boxes = kernels_for(self.backend, labels.device).region_boxes(labels, count)
-        frame = frames(boxes, (int(labels.shape[1]), int(labels.shape[2])), self.smallest, self.largest)
+        shape = (int(labels.shape[1]), int(labels.shape[2]))
+        frame = frames(boxes, shape, self.smallest, self.largest, int(self.background.shape[-1]))
         return frame.masked_fill(boxes[..., 2:3] == 0, 0.0)

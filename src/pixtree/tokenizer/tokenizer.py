@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from pixtree.runtime.precision import full_precision
-from pixtree.tokenizer.aggregation import Similarity
+from pixtree.tokenizer.aggregation import SIMILARITIES, Similarity
+from pixtree.tokenizer.counts import TokenBudget, budget_for
 from pixtree.tokenizer.distance import Distance
 from pixtree.tokenizer.encoder import Encoder
 from pixtree.tokenizer.gradients import GradientHistogram
@@ -25,6 +26,36 @@ PAPER = Options().changed(
 )
 # The paper states neither γ nor φ; this γ gives its mean count of tokens at 224 px (benchmarks/paper_counts.py).
 PAPER_BUDGET = Criterion("aicc", penalty=3.6, rule="pixel", nodes="levels")
+TREE_WEIGHTS = ("raw", "normalised")  # aggregations whose values come from the rounds of the tree
+
+
+def paper_changes(**changes: Any) -> dict[str, Any]:
+    """The paper's options by flat names, as changes to `Options`, and with further changes.
+
+    The tree has the κ of the aggregation unless both are given.
+
+    >>> from pixtree.tokenizer.tokenizer import paper_changes
+    >>> paper_changes(kernel="cosine")["similarity"]
+    'cosine'
+    """
+    usual = Options().flat()
+    paper = {name: value for name, value in PAPER.flat().items() if value != usual[name]}
+    if "kernel" in changes and "similarity" not in changes:
+        changes["similarity"] = changes["kernel"]
+    elif "similarity" in changes and "kernel" not in changes:
+        similarity = changes["similarity"]
+        name = similarity if isinstance(similarity, str) else type(similarity).__name__.lower()
+        changes["kernel"] = name if name in SIMILARITIES else PAPER.kernel
+    return {**paper, **changes}
+
+
+def check_aggregation(options: Options, source: str) -> None:
+    """Refuse weights that need the rounds of the tree for regions that another `source` made."""
+    if options.aggregation in TREE_WEIGHTS:
+        raise ValueError(
+            f"{options.aggregation} weights follow the rounds of the tree, got regions of {source}; "
+            'let the tree cut, or choose aggregation="straight" or "mean"'
+        )
 
 
 class Tokenizer(nn.Module):
@@ -41,7 +72,7 @@ class Tokenizer(nn.Module):
     """
 
     def __init__(
-        self, budget: Budget = Exactly(196), options: Options | None = None, *, backend: str = "auto", **changes: Any
+        self, budget: TokenBudget = Exactly(196), options: Options | None = None, *, backend: str = "auto", **changes: Any
     ) -> None:
         super().__init__()
         chosen = (options or Options()).changed(**changes)
@@ -49,8 +80,7 @@ class Tokenizer(nn.Module):
         self.budget, self.options, self.backend = budget, chosen, backend
         self.normalisation = Normalisation(chosen.mean, chosen.std, channels)
         self.regions = region_encoder(chosen, backend)
-        boxes = (sampling.smallest_box, sampling.largest_box)
-        self.sampler = Sampler(channels, sampling.patch, *boxes, sampling.mix, backend)
+        self.sampler = Sampler(channels, sampling.patch, *sampling.boxes, sampling.mix, backend)
         length, width = channels * sampling.patch**2, chosen.width
         self.projection = None if width is None else nn.Linear(length, width)
         self.positions = None
@@ -63,13 +93,16 @@ class Tokenizer(nn.Module):
     def paper(cls, budget: Budget = PAPER_BUDGET, **changes: Any) -> "Tokenizer":
         """The paper's own system: d = 8, Gaussian κ on f alone, AICC by the per-pixel rule, raw κ weights, learnable λ and β.
 
+        kernel, similarity: κ of the aggregation and of the tree; one of them decides both. Positions are hard bins, with which a
+        retrofit starts as its patch model; position_kernel="gaussian" gives the paper's kernel positions.
+
         >>> import torch, pixtree
         >>> image = torch.zeros(1, 3, 32, 32)
         >>> image[..., 16:] = 1
         >>> pixtree.Tokenizer.paper(width=32)(image).features.shape
         torch.Size([1, 2, 32])
         """
-        return cls(budget, PAPER, **changes)
+        return cls(budget, **paper_changes(**changes))
 
     @classmethod
     def pretrained(cls, budget: Budget = Exactly(196), **changes: Any) -> "Tokenizer":
@@ -89,7 +122,8 @@ class Tokenizer(nn.Module):
     def forward(self, images: Tensor, partition: Partition | None = None, budget: Budget | None = None) -> Tokens:
         """Tokens of images (B, C, H, W), uint8 or float 0..1.
 
-        A given partition, such as square patches, takes the tree's place; a given budget that of the tokenizer's own.
+        A given partition, such as square patches, takes the tree's place; a given budget that of the tokenizer's own. Raw and
+        normalised weights follow the rounds of the tree, so they refuse a partition.
         """
         return self.embed(self.encode(images, partition, budget))
 
@@ -100,7 +134,12 @@ class Tokenizer(nn.Module):
 
     def encode(self, images: Tensor, partition: Partition | None = None, budget: Budget | None = None) -> EncodedRegions:
         """Regions with their features and colours, before they become tokens."""
-        encoded: EncodedRegions = self.regions(images, budget or self.budget, partition)
+        chosen = budget or self.budget
+        if partition is not None:
+            check_aggregation(self.options, "a given partition")
+        elif images.ndim == 4:
+            chosen = budget_for(chosen, (int(images.shape[2]), int(images.shape[3])))
+        encoded: EncodedRegions = self.regions(images, chosen, partition)
         return encoded
 
     def samples(self, regions: EncodedRegions) -> Tensor:
@@ -111,10 +150,10 @@ class Tokenizer(nn.Module):
         return tokens
 
     def embed(self, regions: EncodedRegions) -> Tokens:
-        """Tokens of encoded regions."""
+        """Tokens of encoded regions, in the precision of the model; samples and histograms are made in that of the pixels."""
         labels, count = regions.partition.labels, regions.count
         with full_precision(labels.device):
-            features = self.samples(regions).flatten(2)
+            features = self.samples(regions).flatten(2).to(self.prefix.dtype)
         if self.projection is not None:
             features = self.projection(features)
         if self.positions is not None:

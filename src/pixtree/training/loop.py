@@ -14,11 +14,15 @@ from pixtree.files import checked_target, replacing
 
 @dataclass(frozen=True)
 class Plan:
-    """Length and learning rate of a training: `rate` rises linearly over `warmup` steps and then falls to zero along a cosine."""
+    """Length and learning rate of a training by AdamW.
+
+    `rate` rises linearly over `warmup` steps and, if it is `falling`, goes to zero along a cosine. decay: weight decay.
+    """
 
     steps: int = 400
-    rate: float = 2e-3
+    rate: float = 1e-2
     warmup: int = 20
+    falling: bool = True
     decay: float = 0.0
     clip: float = 1.0
     seed: int = 0
@@ -27,13 +31,15 @@ class Plan:
     def __post_init__(self) -> None:
         if self.steps < 1 or self.every < 1 or not self.rate > 0:
             raise ValueError(
-                f"expected steps, rate and every above 0, got {self.steps}, {self.rate} and {self.every}; try 400, 2e-3, 100"
+                f"expected steps, rate and every above 0, got {self.steps}, {self.rate} and {self.every}; try 400, 1e-2, 100"
             )
+        if not self.decay >= 0:
+            raise ValueError(f"weight decay must be a number from 0 up, got {self.decay}; the paper has 1e-2")
 
     def rate_at(self, step: int) -> float:
         """The learning rate of a step."""
         rising = min(1.0, (step + 1) / max(1, self.warmup))
-        return self.rate * rising * 0.5 * (1.0 + math.cos(math.pi * step / self.steps))
+        return self.rate * rising * (0.5 * (1.0 + math.cos(math.pi * step / self.steps)) if self.falling else 1.0)
 
 
 def train(

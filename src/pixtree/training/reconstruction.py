@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from pixtree.kernels import kernels_for
+from pixtree.kernels.reference.aggregation import Kernel, Rows, log_kernel
 from pixtree.tokenizer.injection import reconstruction_loss
 from pixtree.tokenizer.region_encoder import EncodedRegions, RegionEncoder
 from pixtree.training.data import RandomCrops
@@ -33,29 +34,39 @@ def neighbour_labels(labels: Tensor) -> Tensor:
 
 
 def association_loss(regions: EncodedRegions, encoder: RegionEncoder) -> Tensor:
-    """Mean ‖x − Σ_r q_r x̄_r‖² over pixels, q = softmax(−D/2σ²) over the regions that each pixel and its 4-neighbours are in.
+    """Mean ‖x − Σ_r q_r x̄_r‖² over pixels, q ∝ κ(pixel, r) over the regions r that each pixel and its 4-neighbours are in.
 
-    D is the distance that decides the partition, between a pixel and the mean of a region. L_rec with plain means has no gradient
-    for the partition once W f* = x̄*; this one falls when the distance pulls border pixels to the region that paints them best.
+    κ is the encoder's kernel between a pixel and the mean of a region, on the distance that decides the partition: q = softmax(−D/2σ²) for the
+    Gaussian. L_rec with plain means has no gradient for the partition once W f* = x̄*; this one falls when the distance pulls
+    border pixels to the region that paints them best.
     """
     labels, shape = regions.labels, regions.partition.labels.shape
     if regions.fixed is None:
         raise ValueError("the association loss needs regions that were encoded with gradients, got some without; leave out no_grad")
     fixed, kernels = regions.fixed, kernels_for(encoder.backend, regions.fixed.device)
-    fixed_means = kernels.region_means(fixed, labels, regions.count)
-    feature_means = kernels.region_means(regions.features, labels, regions.count)
+    means = [kernels.region_means(planes, labels, regions.count) for planes in (regions.features, fixed)]
+    weight = torch.as_tensor(encoder.decision.weight).to(fixed)
+    kernel = Kernel(weight, encoder.similarity.precision.to(fixed), encoder.similarity.kernel)
+    pixels = _rows(regions.features, fixed)
     candidates = neighbour_labels(regions.partition.labels).flatten(2)
     scores, colours = [], []
     for number, candidate in enumerate(candidates):
         # A region counts once, however many neighbours are in it.
         repeated = (candidates[:number] == candidate).any(0)
-        distance = (fixed - kernels.paint(fixed_means, candidate)).square().sum(1)
-        distance = distance + encoder.decision.weight * (regions.features - kernels.paint(feature_means, candidate)).square().sum(1)
-        scores.append((-encoder.similarity.precision * distance).masked_fill(repeated, -torch.inf))
+        painted = _rows(*(kernels.paint(one, candidate) for one in means))
+        score = log_kernel(pixels, painted, kernel).view_as(repeated)
+        scores.append(score.masked_fill(repeated, -torch.inf))
         colours.append(kernels.paint(regions.means, candidate))
     share = torch.softmax(torch.stack(scores), dim=0)
-    painted = (share[:, :, None] * torch.stack(colours)).sum(0)
-    return (regions.pixels - painted).square().sum(1).sum() / (shape[0] * shape[1] * shape[2])
+    picture = (share[:, :, None] * torch.stack(colours)).sum(0)
+    return (regions.pixels - picture).square().sum(1).sum() / (shape[0] * shape[1] * shape[2])
+
+
+def _rows(features: Tensor, fixed: Tensor) -> Rows:
+    """Planes (B, d, P) and (B, K, P) as the rows of all pixels."""
+    learned, given = (planes.transpose(1, 2).flatten(0, 1) for planes in (features, fixed))
+    size = learned.new_ones(len(learned))
+    return Rows(learned, given, size, size.to(torch.int64))
 
 
 def pretraining_loss(encoder: RegionEncoder, crops: RandomCrops, budget: Budget, losses: Losses) -> Callable[[int], Tensor]:
@@ -64,7 +75,7 @@ def pretraining_loss(encoder: RegionEncoder, crops: RandomCrops, budget: Budget,
     def loss_at(step: int) -> Tensor:
         regions = encoder(crops[step], budget)
         loss = losses.reconstruction * reconstruction_loss(regions.pixels, regions.colours, regions.labels)
-        if losses.association > 0 and encoder.similarity.kernel == "gaussian":
+        if losses.association > 0:
             loss = loss + losses.association * association_loss(regions, encoder)
         return loss
 

@@ -23,7 +23,7 @@ def encode(images: Tensor, layers: EncoderLayers) -> Tensor:
     """Features (B, d, H, W) of images (B, C, H, W): f = A x + b + up(c₂(silu(c₁ x))), then a SiLU if `layers.activation`."""
     if images.ndim != 4 or images.shape[1] != layers.lift.shape[1]:
         raise ValueError(
-            f"the encoder takes (B, C, H, W) of {layers.lift.shape[1]} channels, got shape {tuple(images.shape)}; convert the images"
+            f"the encoder takes (B, C, H, W) of {layers.lift.shape[1]} channels, got shape {tuple(images.shape)}; convert them"
         )
     lift, offset = layers.lift.flatten(1), layers.offset[:, None, None]
     features = offset.expand(len(images), -1, *images.shape[2:]) if layers.first is None else context(images, layers) + offset

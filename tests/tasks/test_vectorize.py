@@ -64,7 +64,7 @@ def test_a_quality_beyond_the_paths_is_an_error_that_says_what_is_possible():
 
 def test_colours_are_never_exceeded():
     text = str(vectorize(PHOTO, paths=80, colors=5))
-    assert len(set(re.findall(r'color="(#[0-9a-f]+)"', text))) <= 5
+    assert len(set(re.findall(r'fill="(#[0-9a-f]+)"', text))) <= 5
     assert len(paths_of(text)) <= 80
 
 
@@ -134,7 +134,7 @@ def test_groups_follow_the_tree_and_ids_name_the_paths():
     root = ET.fromstring(str(vectorize(PHOTO, paths=40, groups=[4, 12], ids=True)))
     paths = root.findall(".//{http://www.w3.org/2000/svg}path")
     assert len({path.attrib["id"] for path in paths}) == 40
-    depth = len(root.findall("./{*}defs/{*}g/{*}g/{*}g/{*}path"))
+    depth = len(root.findall("./{*}g/{*}g/{*}g/{*}g/{*}path"))
     assert depth == 40
 
 

@@ -138,10 +138,28 @@ def test_groups_follow_the_tree_and_ids_name_the_paths():
     assert depth == 40
 
 
-def test_a_single_pass_needs_no_use_elements():
+def test_a_single_pass_is_plain_paths_that_leave_no_gaps():
     text = str(vectorize(PHOTO, paths=20, passes="single"))
-    assert "<use" not in text
-    assert "<script" not in text
+    assert {element.tag.partition("}")[2] for element in ET.fromstring(text).iter()} == {"svg", "title", "path"}
+    assert "stroke" not in text
+    assert (rendered(text) == rendered(text, "#000000")).all()
+    double = str(vectorize(PHOTO, paths=20))
+    assert np.sqrt(((rendered(text).astype(float) - rendered(double)) ** 2).mean()) < 4
+
+
+def test_groups_are_layers_with_names_in_inkscape():
+    root = ET.fromstring(str(vectorize(PHOTO, paths=30, groups=[3, 9])))
+    space = "{http://www.inkscape.org/namespaces/inkscape}"
+    layers = [group for group in root.iter("{http://www.w3.org/2000/svg}g") if group.get(f"{space}groupmode") == "layer"]
+    assert len(layers) == 3 + 9
+    assert {group.get(f"{space}label") for group in layers} == {group.get("id") for group in layers}
+
+
+def test_every_id_occurs_once_and_the_title_says_what_made_the_drawing():
+    text = str(vectorize(PHOTO, paths=30, groups=4, ids=True, fill="linear"))
+    ids = re.findall(r' id="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    assert "<title>Drawn by pixtree, 30 paths</title>" in text
 
 
 def test_saving_writes_svg_and_the_same_svgz_each_time(tmp_path):

@@ -1,7 +1,7 @@
 """Drawing: arcs, shapes and fills of an image, and their form as SVG text and as pixels."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pixtree.kernels.cracks import PlanarMap, planar_map
 from pixtree.vector.outlines.flattening import flattened
 from pixtree.vector.outlines.pieces import Outlines, exact_outlines
+from pixtree.vector.outlines.trapping import TRAP, is_opaque, painting_order, trapped
 from pixtree.vector.paint.coverage import Coverage, composite, cover
 from pixtree.vector.svg.document import Gradient, Markup, document, save_text
 from pixtree.vector.svg.pathdata import path_data
@@ -54,11 +55,26 @@ class Drawing:
     @cached_property
     def text(self) -> str:
         """The SVG document."""
-        data = path_data(self.arcs, self.outlines)
         fills = np.clip(np.rint(self.colours), 0, 255).astype(np.uint8)
-        return document(
-            self.size, self.outlines.unit * self.cells, data, fills, self.layers, self.markup, self.gradients, self.groups
-        )
+        unit = self.outlines.unit * self.cells
+        if self.markup.passes == "single":
+            data, layers = self._plain_paths(unit)
+        else:
+            data, layers = path_data(self.arcs, self.outlines), self.layers
+        return document(self.size, unit, data, fills, layers, self.markup, self.gradients, self.groups)
+
+    def _plain_paths(self, unit: int) -> tuple[list[str], NDArray[np.int32]]:
+        """Path data of shapes that are painted once, and the place of each in the order of painting."""
+        order = painting_order(self.arcs, self.outlines)
+        if self.groups is not None:
+            order = np.array(list(_flat(self.groups)), np.int64)
+        data = path_data(*trapped(self.arcs, self.outlines, order, TRAP * self.cells))
+        if len(order) and is_opaque(self.arcs):  # nothing lies under the first shape, and all others lie over it
+            width, height = self.size
+            data[order[0]] = f"m0 0h{width * unit}v{height * unit}h{-width * unit}z"
+        layers = np.empty(self.paths, np.int32)
+        layers[order] = np.arange(self.paths)
+        return data, layers
 
     def __str__(self) -> str:
         return self.text
@@ -91,3 +107,12 @@ def empty_drawing(shape: tuple[int, int], markup: Markup) -> Drawing:
     """A canvas (H, W) without shapes, for a wholly transparent image."""
     arcs = planar_map(np.full(shape, -1, np.int32))
     return Drawing(arcs, exact_outlines(arcs), np.empty((0, 3)), np.empty(0, np.int32), markup)
+
+
+def _flat(groups: Sequence[Any]) -> Iterator[int]:
+    """The shapes of nested groups, in the order in which they stand."""
+    for item in groups:
+        if isinstance(item, int):
+            yield item
+        else:
+            yield from _flat(item)

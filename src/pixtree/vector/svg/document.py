@@ -4,6 +4,7 @@ import gzip
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,8 +37,8 @@ class Markup:
     """How shapes are written.
 
     passes: "double" paints copies of the shapes, moved by half a pixel to each side, under the shapes themselves, so that no
-    renderer shows the background between them; "single" paints every shape once, as plain paths for editors; "crisp" also paints
-    once, without anti-aliasing.
+    renderer shows the background between them; "single" writes plain paths for editors, from large to small, each a
+    little under its later neighbours; "crisp" writes plain paths without anti-aliasing.
     ids: whether every path has an id.
     """
 
@@ -67,8 +68,9 @@ def document(
     if groups is not None:
         stacked = ["".join(grouped(groups, paths))]
     else:
-        count = int(layers.max(initial=-1)) + 1
-        stacked = ["".join(paths[shape] for shape in np.flatnonzero(layers == layer)) for layer in range(count)]
+        order = np.argsort(layers, kind="stable").tolist()
+        starts = np.searchsorted(layers[order], np.arange(int(layers.max(initial=-1)) + 2)).tolist()
+        stacked = ["".join(paths[shape] for shape in order[a:b]) for a, b in pairwise(starts)]
     defined = "".join(gradient_element(shape, gradient, unit) for shape, gradient in gradients.items())
     definitions = f"<defs>{defined}</defs>" if defined else ""
     inside = definitions + in_passes(stacked, unit, markup)
@@ -94,7 +96,7 @@ def in_passes(layers: Sequence[str], unit: int, markup: Markup) -> str:
         case "crisp":
             return f'<g fill-rule="evenodd" shape-rendering="crispEdges">{"".join(layers)}</g>'
         case "single":
-            return f'<g fill-rule="evenodd">{"".join(layers)}</g>'
+            return "".join(layers)  # all loops go the same way around, so a path may overlap itself
         case _:
             names = [f"layer{number}" for number in range(len(layers))]
             copies = "".join(moved_copies(name, unit) for name in reversed(names))

@@ -22,7 +22,7 @@ from torch import Tensor
 import pixtree
 from pixtree.evaluation.datasets import annotated_photos
 from pixtree.evaluation.records import PACKAGES, provenance, write_record
-from pixtree.evaluation.superpixels import scores
+from pixtree.evaluation.superpixels import superpixel_scores
 from pixtree.models.timm_import import timm
 from pixtree.tokenizer.aggregation import MODES
 from pixtree.tokenizer.tokenizer import Options, Tokenizer, region_encoder
@@ -176,7 +176,7 @@ def quality_of(photo) -> list[list[float]]:
     for encoder in encoders().values():
         with torch.no_grad():
             labels = encoder(image[None], pixtree.Exactly(200)).partition.labels[0].numpy()
-        score = scores(labels, pixels / 255, truths)
+        score = superpixel_scores(labels, pixels / 255, truths)
         found.append([*(score[key] for key in QUALITY), reconstruction_error(encoder, image, pixtree.Exactly(200))])
     return found
 

@@ -45,7 +45,7 @@ def main() -> None:
     write(OUT / "regions.geojson", partition.labels[0], image=photo)
     tree.save(OUT / "tree.npz")
     pictures.save_png(OUT / "boundaries.png", pictures.boundaries(photo, relaxed))
-    pictures.save_png(OUT / "mean.png", pictures.mean_colors(photo, relaxed))
+    pictures.save_png(OUT / "mean.png", pictures.mean_colours(photo, relaxed))
     pictures.save_png(OUT / "contours.png", pictures.contour_map(tree.contours()))
     pictures.save_png(OUT / "levels.png", level_stack(photo, [tree.cut(tokens=n).labels[0] for n in (600, 150, 40, 8)]))
     pixtree.vectorize(photo, paths=1000).save(OUT / "drawing.svg")

@@ -12,6 +12,7 @@ import PIL.Image
 import pytest
 import torch
 
+import pixtree
 from pixtree.images import checked, checked_mask
 
 COLOURS = np.random.default_rng(0).integers(0, 256, (6, 8, 3), dtype=np.uint8)
@@ -176,6 +177,31 @@ class TestAlpha:
 
     def test_a_pil_image_is_composited_too(self):
         assert (checked(PIL.Image.new("RGBA", (2, 2), (0, 0, 0, 0))) == 255).all()
+
+    def test_alpha_is_kept_if_asked_for(self, tmp_path):
+        pixels = np.array([[[10, 20, 30, 255], [10, 20, 30, 0], [0, 0, 0, 51]]], np.uint8)
+        path = saved(tmp_path / "a.png", PIL.Image.fromarray(pixels))
+        for image in (path, PIL.Image.fromarray(pixels)):
+            assert np.array_equal(checked(image, alpha=True).permute(1, 2, 0).numpy(), pixels)
+
+    def test_an_image_without_alpha_is_opaque(self):
+        assert checked(PIL.Image.new("L", (1, 1), 7), alpha=True).flatten().tolist() == [7, 7, 7, 255]
+        assert checked(PIL.Image.new("F", (1, 1), 0.5), alpha=True).flatten().tolist() == [0.5, 0.5, 0.5, 1.0]
+
+    def test_16_bit_grey_keeps_its_depth_beside_alpha(self, tmp_path):
+        plain = checked(saved(tmp_path / "a.png", PIL.Image.fromarray(DEEP)), alpha=True)
+        assert torch.equal(plain[1], torch.from_numpy(DEEP).float() / 65535)
+        assert (plain[3] == 1).all()
+        keyed = checked(saved(tmp_path / "b.png", PIL.Image.fromarray(DEEP), transparency=1000), alpha=True)
+        assert keyed[3].tolist() == [[1, 1, 1, 1], [0, 1, 1, 1]]
+
+    def test_a_file_with_alpha_is_decoded_once(self, tmp_path, monkeypatch):
+        opened = []
+        path = saved(tmp_path / "a.png", PIL.Image.new("RGBA", (5, 4), (9, 9, 9, 0)))
+        real = PIL.Image.open
+        monkeypatch.setattr(PIL.Image, "open", lambda source: opened.append(source) or real(source))
+        assert pixtree.vectorize(path, paths=2, transparency=True).paths == 0
+        assert opened == [path]
 
     def test_a_fourth_channel_of_an_array_is_no_alpha(self):
         assert checked(np.zeros((2, 2, 4), np.uint8)).tolist() == [[[0, 0], [0, 0]]] * 4

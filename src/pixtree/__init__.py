@@ -4,6 +4,8 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+import pixtree.kernels.operators as _operators  # noqa: F401  registers torch.ops.pixtree.*, on which exported models stand
+
 if TYPE_CHECKING:
     from pixtree.models.retrofit import retrofit
     from pixtree.tasks.segment import hierarchy, segment

@@ -1,9 +1,13 @@
-"""Writing files: whole or not at all."""
+"""Files: which of them are images, and outputs that are written whole or not at all."""
 
+import json
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", ".gif")
 
 
 def checked_target(path: str | Path) -> Path:
@@ -26,3 +30,11 @@ def replacing(path: str | Path) -> Iterator[Path]:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_json(path: str | Path, value: Any, *, indent: int | None = None) -> None:
+    """Write a value as JSON, on one line unless `indent` is given; NaN and infinities are refused."""
+    separators = (",", ":") if indent is None else None
+    text = json.dumps(value, indent=indent, separators=separators, allow_nan=False, ensure_ascii=False)
+    with replacing(path) as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")

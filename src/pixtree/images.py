@@ -23,12 +23,13 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
-def checked(image: Image, *, channel_axis: int | None = -1) -> Tensor:
+def checked(image: Image, *, channel_axis: int | None = -1, alpha: bool = False) -> Tensor:
     """The one form of an image: (C, H, W), or (B, C, H, W) for a 4-D tensor; uint8, or float32 in 0..1; contiguous.
 
     A file is turned upright by its EXIF tag; a PIL image keeps its own grid. Alpha of both, a transparent palette
     entry or colour key too, is composited over white. Grey stays one channel, all other modes become RGB; of several
     frames the first counts; colour profiles are ignored. Pillow reads 16-bit grey in full, 16-bit colour as 8 bit.
+    With `alpha`, files and PIL images have four channels, RGBA, and nothing is composited.
 
     An array is (H, W), or (H, W, C) with the channels at `channel_axis` (None: a 2-D grey image); a tensor is always
     (C, H, W) or (B, C, H, W), is detached and stays on its device. Their channels, 1 to 64, are taken as they are: a
@@ -39,7 +40,7 @@ def checked(image: Image, *, channel_axis: int | None = -1) -> Tensor:
         return _values(_arranged(image.detach()))
     if isinstance(image, np.ndarray):
         return _values(_channels_first(image, channel_axis))
-    return _values(_channels_first(_decoded(image, "white"), -1))
+    return _values(_channels_first(_decoded(image, None if alpha else "white"), -1))
 
 
 def checked_mask(mask: Image | None, shape: tuple[int, int]) -> Tensor | None:
@@ -166,8 +167,8 @@ def _as_tensor(array: NDArray[Any]) -> Tensor:
     return torch.from_numpy(np.require(np.asarray(array), array.dtype.newbyteorder("="), ["C", "W"]))
 
 
-def _decoded(image: Any, background: Background) -> NDArray[Any]:
-    """Pixels of a file or a PIL image: (H, W) or (H, W, 3), uint8, uint16, int32 or float32."""
+def _decoded(image: Any, background: Background | None) -> NDArray[Any]:
+    """Pixels of a file or a PIL image: (H, W), (H, W, 3) or, without a background, (H, W, 4); uint8, uint16, int32 or float32."""
     import PIL.Image
 
     if isinstance(image, PIL.Image.Image):
@@ -178,7 +179,7 @@ def _decoded(image: Any, background: Background) -> NDArray[Any]:
     raise TypeError(f"an image is a path, PIL image, array or tensor, got {type(image).__name__}; try numpy.asarray")
 
 
-def _read(path: Path, background: Background) -> NDArray[Any]:
+def _read(path: Path, background: Background | None) -> NDArray[Any]:
     """Pixels of an image file, upright and read to the end, so that a truncated one fails here."""
     import PIL.Image
     import PIL.ImageOps
@@ -226,12 +227,17 @@ def _unidentified(name: str, path: Path | None) -> str:
     return f"but {name} is none of them, whatever its name; convert it to PNG"
 
 
-def _pixels(image: "PIL.Image.Image", background: Background) -> NDArray[Any]:
-    """Pixels of a PIL image: grey modes as (H, W), all others as (H, W, 3); alpha composited over `background`."""
+def _pixels(image: "PIL.Image.Image", background: Background | None) -> NDArray[Any]:
+    """Pixels of a PIL image: grey modes as (H, W), all others as (H, W, 3), alpha composited over `background`.
+
+    Without a background all modes are (H, W, 4), RGBA.
+    """
     if image.mode.startswith("I"):
         return _deep_grey(image, background)
     if image.mode == "F":
-        return np.asarray(image)
+        return np.asarray(image) if background else _with_alpha(np.asarray(image), np.ones(image.size[::-1], np.float32))
+    if background is None:
+        return np.asarray(image.convert("RGBA"))
     grey = image.mode in ("1", "L", "LA")
     if image.has_transparency_data:
         image = _composited(image, background)
@@ -246,12 +252,19 @@ def _composited(image: "PIL.Image.Image", background: Background) -> "PIL.Image.
     return PIL.Image.alpha_composite(page, image.convert("RGBA"))
 
 
-def _deep_grey(image: "PIL.Image.Image", background: Background) -> NDArray[Any]:
+def _with_alpha(grey: NDArray[Any], alpha: NDArray[Any]) -> NDArray[Any]:
+    """Grey (H, W) and alpha (H, W) as RGBA (H, W, 4)."""
+    return np.stack((grey, grey, grey, alpha.astype(grey.dtype)), axis=2)
+
+
+def _deep_grey(image: "PIL.Image.Image", background: Background | None) -> NDArray[Any]:
     """16-bit grey as uint16, whether Pillow holds it in 16 bits or in 32; wider values stay int32."""
     array = np.asarray(image)
     if array.size and array.min() >= 0 and array.max() <= 65535:
         array = array.astype(np.uint16)
     key = image.info.get("transparency")  # PNG's colour key: this value is transparent
+    if background is None:
+        return _with_alpha(array, np.where(array == key, 0, 65535) if isinstance(key, int) else np.full_like(array, 65535))
     if isinstance(key, int):
         array = np.where(array == key, array.dtype.type(65535 if background == "white" else 0), array)
     return array

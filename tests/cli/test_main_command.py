@@ -7,6 +7,8 @@ from typer.testing import CliRunner
 
 from pixtree.cli import doctor
 from pixtree.cli.main import app
+from pixtree.evaluation.records import version_of
+from pixtree.runtime import bfloat16
 
 
 def run(*arguments):
@@ -70,7 +72,15 @@ def test_the_doctor_says_so_when_backends_disagree(monkeypatch):
     assert run("doctor").exit_code == 1
 
 
+def test_the_doctor_says_so_when_the_cpu_dies_of_bfloat16(monkeypatch):
+    diagnosis = bfloat16.diagnosis
+    monkeypatch.setattr(bfloat16, "diagnosis", lambda: diagnosis(lambda limit: None if limit else "SIGILL"))
+    result = run("doctor")
+    assert result.exit_code == 0  # the library itself does not need it
+    assert "set ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI before Python starts" in " ".join(result.output.split())
+
+
 def test_extras_are_known_without_importing_them():
     assert doctor.extras()["models"] == ["timm", "torchvision"]
     assert "dev" not in doctor.extras()
-    assert doctor.installed("no-such-distribution") is None
+    assert version_of("no-such-distribution") is None

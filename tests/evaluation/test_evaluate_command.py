@@ -51,6 +51,11 @@ def test_a_run_writes_record_table_and_plot_and_the_report_reads_it(photos, tmp_
     assert plot.is_file()
     assert run("report", tmp_path / "results", "-o", tmp_path / "results.md").exit_code == 0
     assert "Superpixels on people" in (tmp_path / "results.md").read_text()
+    check = ("report", tmp_path / "results", "-o", tmp_path / "results.md", "--check")
+    assert run(*check).exit_code == 0
+    (tmp_path / "results.md").write_text("typed by hand")
+    assert run(*check).exit_code == 1
+    assert (tmp_path / "results.md").read_text() == "typed by hand"
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
 """The page of results is made of records alone."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from pixtree.evaluation.report import render, table, write_report
+from pixtree.evaluation.report import is_current, render, table, write_report
 from pixtree.evaluation.superpixels import MEASURES
 
 HEAD = {
@@ -28,7 +29,7 @@ def test_a_section_states_command_date_and_machine(tmp_path):
     page = render(tmp_path)
     for words in ("## Superpixels", "`pixtree evaluate superpixels bsds500`", "2024-05-06", "Some CPU, 2 cores", "numpy 2.0"):
         assert words in page
-    assert "### 100 regions asked for" in page
+    assert "### 100 regions requested" in page
     assert "| grid | 198.0 | 199.0 | 0.5000 |" in page
     assert "| – |" in page
     assert all(measure.meaning in page for measure in MEASURES)
@@ -55,3 +56,8 @@ def test_a_record_of_an_unknown_kind_is_named_with_the_choices(tmp_path):
     (tmp_path / "odd.json").write_text(json.dumps({"benchmark": "dance", **HEAD}))
     with pytest.raises(ValueError, match=r"odd.json .*'dance'; choose one of superpixels, table"):
         render(tmp_path)
+
+
+def test_the_committed_page_says_what_the_committed_records_say():
+    root = Path(__file__).parents[2]
+    assert is_current(root / "benchmarks" / "results", root / "docs" / "results.md")

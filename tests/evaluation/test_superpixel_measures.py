@@ -170,7 +170,7 @@ def test_names_of_labels_do_not_matter(maps):
 
 def test_scores_hold_every_measure_and_average_the_annotators():
     image = np.random.default_rng(0).random((2, 4, 3))
-    found = measures.scores(LEFT_THIRD, image, [HALVES, LEFT_THIRD])
+    found = measures.superpixel_scores(LEFT_THIRD, image, [HALVES, LEFT_THIRD])
     assert set(found) == {measure.key for measure in measures.MEASURES}
     assert found["undersegmentation_error"] == pytest.approx(0.25)
     assert found["achievable_accuracy"] == pytest.approx(0.875)
@@ -183,11 +183,11 @@ def test_one_photo_with_six_annotators_takes_milliseconds():
     labels = ys // 16 * 31 + xs // 16
     truths = [ys // (30 + k) * 20 + xs // (40 + k) for k in range(6)]
     image = np.random.default_rng(0).random((321, 481, 3), np.float32)
-    measures.scores(labels, image, truths)
+    measures.superpixel_scores(labels, image, truths)
     seconds = []
     for _ in range(5):
         start = time.perf_counter()
-        measures.scores(labels, image, truths)
+        measures.superpixel_scores(labels, image, truths)
         seconds.append(time.perf_counter() - start)
     assert min(seconds) < 0.05
 
@@ -207,4 +207,4 @@ def test_wrong_maps_are_refused_with_the_reason(labels, truth, message):
 
 def test_scores_without_annotators_are_refused():
     with pytest.raises(ValueError, match="at least one annotator"):
-        measures.scores(HALVES, np.zeros((2, 4, 3)), [])
+        measures.superpixel_scores(HALVES, np.zeros((2, 4, 3)), [])

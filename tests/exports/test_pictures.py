@@ -5,14 +5,14 @@ import pytest
 import torch
 from PIL import Image
 
-from pixtree.exports.pictures import boundaries, contour_map, displayed, mean_colors, random_colors, save_png
+from pixtree.exports.pictures import boundaries, contour_map, displayed, mean_colours, random_colours, save_png
 
 LABELS = np.array([[0, 0, 1, 1], [0, 0, 1, 1], [2, 2, 2, 2]], dtype=np.int32)
 IMAGE = np.arange(36, dtype=np.uint8).reshape(3, 4, 3)
 
 
 def test_boundaries_paint_the_pixels_before_another_region_and_no_others():
-    picture = boundaries(IMAGE, LABELS, color=(255, 0, 0))
+    picture = boundaries(IMAGE, LABELS, colour=(255, 0, 0))
     painted = np.array([[0, 1, 0, 0], [1, 1, 1, 1], [0, 0, 0, 0]], dtype=bool)
     assert (picture[painted] == (255, 0, 0)).all()
     np.testing.assert_array_equal(picture[~painted], IMAGE[~painted])
@@ -20,7 +20,7 @@ def test_boundaries_paint_the_pixels_before_another_region_and_no_others():
 
 
 def test_mean_colours_are_the_means():
-    picture = mean_colors(IMAGE, LABELS)
+    picture = mean_colours(IMAGE, LABELS)
     assert picture.dtype == np.uint8
     assert np.abs(picture[2, 0] - IMAGE[2].mean(axis=0)).max() <= 0.5
     assert (picture[2] == picture[2, 0]).all()
@@ -28,8 +28,8 @@ def test_mean_colours_are_the_means():
 
 def test_outside_a_mask_is_white():
     labels = np.where(LABELS == 1, -1, LABELS)
-    assert (mean_colors(IMAGE, labels)[labels < 0] == 255).all()
-    assert (random_colors(labels)[labels < 0] == 255).all()
+    assert (mean_colours(IMAGE, labels)[labels < 0] == 255).all()
+    assert (random_colours(labels)[labels < 0] == 255).all()
 
 
 @pytest.mark.parametrize("kind", ["grid", "star"])
@@ -39,8 +39,8 @@ def test_neighbours_have_clearly_different_random_colours(kind):
     else:  # one region that touches all others
         labels = np.full((41, 41), 400)
         labels[1::2, 1::2] = np.arange(400).reshape(20, 20)
-    picture = random_colors(labels).astype(int)
-    np.testing.assert_array_equal(picture, random_colors(labels))
+    picture = random_colours(labels).astype(int)
+    np.testing.assert_array_equal(picture, random_colours(labels))
     for a, b in ((np.s_[:, :-1], np.s_[:, 1:]), (np.s_[:-1], np.s_[1:])):
         differs = labels[a] != labels[b]
         assert np.abs(picture[a] - picture[b]).sum(axis=-1)[differs].min() >= 10

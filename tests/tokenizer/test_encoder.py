@@ -47,6 +47,7 @@ def test_too_few_features_and_odd_kernels_are_refused():
         Encoder(kernel_size=5)
 
 
+@pytest.mark.bfloat16
 def test_it_runs_in_the_precision_of_its_caller():
     encoder = Encoder()
     with torch.autocast("cpu", torch.bfloat16):

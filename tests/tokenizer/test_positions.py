@@ -82,6 +82,7 @@ def test_the_fused_embedding_is_histogram_times_table(grid):
     assert torch.allclose(found, expected, atol=1e-5)
 
 
+@pytest.mark.bfloat16
 def test_positions_follow_autocast():
     with torch.autocast("cpu", torch.bfloat16):
         assert Positions(6, 4)(PATCHES, 16).dtype == torch.bfloat16
@@ -97,6 +98,7 @@ def test_unknown_kernels_are_refused():
         Positions(4, kernel="box")
 
 
+@pytest.mark.bfloat16
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_tables_of_low_precision_work(dtype):
     labels = torch.zeros(1, 8, 8, dtype=torch.int32)

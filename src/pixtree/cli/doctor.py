@@ -1,4 +1,4 @@
-"""`pixtree doctor`: what is installed, what can run, and whether it works."""
+"""`pixtree doctor`: show what is installed and test whether it works."""
 
 import os
 import platform
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from pixtree.cli.errors import FAILURE
+from pixtree.evaluation.records import version_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor() -> None:
-    """Show versions, extras, backends and threads, and test the library on a small image."""
+    """Show versions, extras, devices and threads, and test every backend on a small image."""
     from rich.console import Console
     from rich.table import Table
 
@@ -37,14 +38,6 @@ def doctor() -> None:
     if any(not value.startswith("ok") for value in results.values()):
         typer.echo("error: the self-test failed; see the lines above", err=True)
         raise typer.Exit(FAILURE)
-
-
-def installed(distribution: str) -> str | None:
-    """The version of a distribution, None without it; nothing is imported."""
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def extras() -> dict[str, list[str]]:
@@ -97,13 +90,13 @@ def _judged(labels: "NDArray[np.int32]", expected: "NDArray[np.int32]") -> str:
 
 
 def _versions() -> list[tuple[str, str]]:
-    return [("python", platform.python_version()), *((name, installed(name) or "missing") for name in CORE)]
+    return [("python", platform.python_version()), *((name, version_of(name) or "missing") for name in CORE)]
 
 
 def _extras() -> list[tuple[str, str]]:
     rows = []
     for extra, names in extras().items():
-        missing = [name for name in names if installed(name) is None]
+        missing = [name for name in names if version_of(name) is None]
         rows.append((f"extra {extra}", f"missing: {', '.join(missing)}" if missing else "installed"))
     return rows
 
@@ -111,6 +104,9 @@ def _extras() -> list[tuple[str, str]]:
 def _machine() -> list[tuple[str, str]]:
     import torch
 
+    from pixtree.runtime.bfloat16 import diagnosis
+
     devices = ["cpu", *(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))]
     threads = os.environ.get("PIXTREE_THREADS", "not set")
-    return [("devices", ", ".join(devices)), ("cores", str(os.cpu_count())), ("PIXTREE_THREADS", threads)]
+    rows = [("devices", ", ".join(devices)), ("cores", str(os.cpu_count())), ("PIXTREE_THREADS", threads)]
+    return [*rows, ("bfloat16", diagnosis())]

@@ -1,4 +1,4 @@
-"""`pixtree evaluate`: measure superpixels against people's segmentations, and write the page of results."""
+"""`pixtree evaluate`: benchmark superpixels against human annotations, and write the page of results."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -12,8 +12,8 @@ from pixtree.cli.evaluate_vectors import vectors
 from pixtree.cli.options import parsed_counts
 
 if TYPE_CHECKING:
-    from pixtree.evaluation.comparison import Sample
     from pixtree.evaluation.datasets import AnnotatedPhoto
+    from pixtree.evaluation.superpixel_comparison import Sample
 
 DEFAULT_METHODS = "pixtree,pixtree-nested,slic,felzenszwalb,seeds,lsc,watershed,quadtree,grid,spit"
 WIDTH = 130  # columns of the table shown
@@ -22,7 +22,7 @@ DEFAULT_COUNTS = "50,100,200,400,800,1600"
 
 def register(app: typer.Typer) -> None:
     """Add the group of commands of this file."""
-    group = typer.Typer(help="Measure results against people's, and write the page of results.", no_args_is_help=True)
+    group = typer.Typer(help="Run benchmarks, and write the page of results.", no_args_is_help=True)
     group.command("superpixels")(superpixels)
     group.command("vectors")(vectors)
     group.command("report")(report)
@@ -33,27 +33,31 @@ def register(app: typer.Typer) -> None:
 def superpixels(
     data: Annotated[
         Path | None,
-        typer.Argument(help="Folder with images/<split> and groundTruth/<split>; else $PIXTREE_DATA/bsds500.", show_default=False),
+        typer.Argument(
+            help="Folder with images/<split> and groundTruth/<split> (default $PIXTREE_DATA/bsds500).", show_default=False
+        ),
     ] = None,
-    split: Annotated[str, typer.Option(help="Which part of the data.")] = "val",
-    tokens: Annotated[str, typer.Option(help="Counts of regions, with commas between.")] = DEFAULT_COUNTS,
-    methods: Annotated[str, typer.Option(help="Methods, with commas between.")] = DEFAULT_METHODS,
-    limit: Annotated[int | None, typer.Option(help="Only this many photos, evenly spaced over their names.")] = None,
-    workers: Annotated[int, typer.Option(help="Processes side by side; 0 is one per core.")] = 0,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The record, as .json.")] = None,
-    csv: Annotated[Path | None, typer.Option("--csv", help="The rows, as .csv.")] = None,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Every measure against the count, as .png.")] = None,
+    split: Annotated[str, typer.Option(help="Part of the data to use.")] = "val",
+    tokens: Annotated[str, typer.Option(help="Numbers of regions, separated by commas.")] = DEFAULT_COUNTS,
+    methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = DEFAULT_METHODS,
+    limit: Annotated[int | None, typer.Option(help="Use only this many photos, evenly spaced in the order of their names.")] = None,
+    workers: Annotated[int, typer.Option(help="Number of parallel processes; 0 starts one per core.")] = 0,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the record to this .json file.")] = None,
+    csv: Annotated[Path | None, typer.Option("--csv", help="Write the rows to this .csv file.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Plot every measure against the number of regions to this .png file.")
+    ] = None,
 ) -> None:
-    """Measure superpixel methods on photos that people have segmented."""
+    """Benchmark superpixel methods against human annotations."""
     counts, names = parsed_counts(tokens, "--tokens"), [name.strip() for name in methods.split(",")]
     _check_outputs(output, csv, plot)
 
-    from pixtree.evaluation.comparison import compare, rows
     from pixtree.evaluation.datasets import annotated_photos, data_folder
     from pixtree.evaluation.records import provenance, write_record, write_table
+    from pixtree.evaluation.superpixel_comparison import compare_superpixels, rows
 
     photos = annotated_photos(data, split, limit)
-    ready = compare(photos, names, counts, workers or os.cpu_count() or 1)
+    ready = compare_superpixels(photos, names, counts, workers or os.cpu_count() or 1)
     samples = [sample for some in _with_progress(ready, len(photos) * len(counts)) for sample in some]
     found = rows(samples)
     folder = data_folder(data).name
@@ -65,19 +69,25 @@ def superpixels(
     if csv is not None:
         write_table(found, csv)
     if plot is not None:
-        from pixtree.evaluation.plots import plot_comparison
+        from pixtree.evaluation.plots import plot_superpixels
 
-        plot_comparison(found, plot)
+        plot_superpixels(found, plot)
 
 
 @reported()
 def report(
-    results: Annotated[Path, typer.Argument(help="Folder of records.")] = Path("benchmarks/results"),
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("docs/results.md"),
+    results: Annotated[Path, typer.Argument(help="Folder of the records.")] = Path("benchmarks/results"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Write the page to this file.")] = Path("docs/results.md"),
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit with 1 if the page is out of date.")] = False,
 ) -> None:
-    """Write the page of results from the records of benchmarks."""
-    from pixtree.evaluation.report import write_report
+    """Write the page of results from the records of the benchmarks."""
+    from pixtree.evaluation.report import is_current, write_report
 
+    if check:
+        if not is_current(results, output):
+            raise ValueError(f"{output} does not match the records; run pixtree evaluate report")
+        typer.echo(f"{output} is up to date")
+        return
     write_report(results, output)
     typer.echo(f"wrote {output}")
 
@@ -101,10 +111,13 @@ def _heading(folder: str, split: str, photos: Sequence["AnnotatedPhoto"]) -> dic
         "title": f"Superpixels on {folder}",
         "dataset": {"name": folder, "split": split, "photos": len(photos), "annotations": annotations},
         "notes": [
-            "Means over annotators, then photos. Measures are of each method's own segments, at the setting whose count "
-            "comes nearest to the one asked for; the 4-connected column counts their connected pieces.",
-            "CPU s: median processor time of one run at that setting, image in memory; finding the setting is left out.",
-            "The options of slic, seeds and lsc were chosen at 200 regions on eight photos of BSDS500 val itself, in their favour.",
+            "The figures are means over the annotators of a photo, then over the photos. Each method is measured by its own "
+            "segments, at the setting whose count comes nearest to the one requested; the 4-connected column counts their "
+            "connected pieces.",
+            "CPU s is the median processor time of one run at that setting, with the image in memory and without the search for "
+            "the setting.",
+            "The options of slic, seeds and lsc were chosen at 200 regions on eight photos of BSDS500 val itself, which favours "
+            "them.",
         ],
     }
 

@@ -1,4 +1,4 @@
-"""`pixtree hierarchy`: an image's tree as a picture or a file."""
+"""`pixtree hierarchy`: draw the tree of an image or save it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pixtree.trees.hierarchy import Hierarchy
     from pixtree.trees.partition import Partition
 
-DEFAULT_COUNTS = (300, 80, 20, 5)
+STACK_COUNTS = (300, 80, 20, 5)
 MOST_PLANES = 5
 MOST_REGIONS = 2_000  # in a level that is drawn: more would be a blur
 
@@ -29,17 +29,24 @@ def hierarchy(
     image: ImageFile,
     output: Annotated[
         list[Path] | None,
-        typer.Option("--output", "-o", help="A .png of the stack of levels, or the tree as .npz; may be repeated."),
+        typer.Option("--output", "-o", help="Draw a stack of cuts to a .png file, or save the tree as .npz. May be repeated."),
     ] = None,
-    counts: Annotated[str | None, typer.Option(help="Regions per level of the stack, such as 1000,200,50,10.")] = None,
-    levels: Annotated[bool, typer.Option("--levels", help="Stack the tree's own levels, its rounds of merging.")] = False,
-    contours: Annotated[Path | None, typer.Option(help="A .png of the contours, dark where few regions show them.")] = None,
+    counts: Annotated[
+        str | None, typer.Option(help="Numbers of regions of the cuts in the stack, separated by commas, such as 1000,200,50,10.")
+    ] = None,
+    levels: Annotated[
+        bool, typer.Option("--levels", help="Stack the levels of the tree (its rounds of merging) instead of cuts.")
+    ] = False,
+    contours: Annotated[
+        Path | None,
+        typer.Option(help="Draw the contours to this .png file. A contour is the darker the fewer regions it needs to appear."),
+    ] = None,
     mask: MaskFile = None,
     similarity: SimilarityName = "likelihood",
     compactness: Compactness = 0.0,
     backend: BackendName = "auto",
 ) -> None:
-    """Build an image's tree and draw or save it."""
+    """Build the tree of an image, and draw or save it."""
     if counts is not None and levels:
         raise UsageError("a stack shows --counts or --levels, got both; give one of them")
     wanted = parsed_counts(counts, "--counts") if counts is not None else None
@@ -65,13 +72,13 @@ def hierarchy(
 
 
 def shown_cuts(tree: "Hierarchy", counts: list[int] | None) -> list["Partition"]:
-    """The nested cuts to draw; without counts the usual ones, as far as the image and its mask have them."""
-    wanted = counts or [min(max(count, tree.pieces), tree.leaves) for count in DEFAULT_COUNTS]
+    """The nested cuts to draw; without counts those of STACK_COUNTS, as far as the image and its mask allow them."""
+    wanted = counts or [min(max(count, tree.pieces), tree.leaves) for count in STACK_COUNTS]
     return [tree.cut(tokens=count) for count in dict.fromkeys(wanted)]
 
 
 def shown_levels(tree: "Hierarchy") -> list["Partition"]:
-    """The coarsest levels of the tree below its last, as many as a picture bears; of a tiny tree the last."""
+    """The coarsest levels of the tree except its last, at most MOST_PLANES; of a tiny tree the last."""
     found: list[Partition] = []
     for level in range(tree.levels - 1, 0, -1):
         partition = tree.at_level(level)

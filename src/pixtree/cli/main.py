@@ -11,7 +11,7 @@ GROUPS = (segment, hierarchy, vectorize, train, evaluate, doctor)
 
 app = typer.Typer(
     name="pixtree",
-    help="Images as trees of regions.",
+    help="Turn images into trees of regions.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -29,9 +29,11 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def options(
-    wanted: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")] = False,
+    wanted: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
 ) -> None:
-    """Images as trees of regions: exact superpixels, hierarchies, pictures of both."""
+    """Turn images into trees of regions, and trees into superpixels, drawings and tokens."""
 
 
 def main() -> None:

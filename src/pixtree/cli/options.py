@@ -7,11 +7,18 @@ import typer
 
 from pixtree.cli.errors import UsageError
 
-ImageFile = Annotated[Path, typer.Argument(help="The image: PNG, JPEG, WebP or TIFF.", show_default=False)]
-MaskFile = Annotated[Path | None, typer.Option("--mask", help="Image that is black where pixels belong to no region.")]
-SimilarityName = Annotated[str, typer.Option("--similarity", help="likelihood, ward, gaussian, cosine or tanimoto.")]
-Compactness = Annotated[float, typer.Option("--compactness", help="Weight of pixel coordinates; 0.1 is one Lab unit per pixel.")]
-BackendName = Annotated[str, typer.Option("--backend", help="auto, torch or numba.")]
+ImageFile = Annotated[Path, typer.Argument(help="The image, a PNG, JPEG, WebP or TIFF file.", show_default=False)]
+MaskFile = Annotated[Path | None, typer.Option("--mask", help="An image that is black where pixels belong to no region.")]
+SimilarityName = Annotated[
+    str, typer.Option("--similarity", help="Similarity of regions: likelihood, ward, gaussian, cosine or tanimoto.")
+]
+Compactness = Annotated[
+    float,
+    typer.Option(
+        "--compactness", help="Weight of pixel coordinates. With 0.1 a distance of one pixel counts as much as one Lab unit."
+    ),
+]
+BackendName = Annotated[str, typer.Option("--backend", help="Implementation of the kernels: auto, torch or numba.")]
 
 
 def checked_paths(*paths: Path | None) -> None:
@@ -26,5 +33,5 @@ def parsed_counts(text: str, option: str) -> list[int]:
     """Counts of regions from text such as 50,100,200."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isascii() and word.isdigit() and int(word) > 0 for word in words):
-        raise ValueError(f"{option} are whole numbers of at least 1 with commas between, got {text!r}; try 50,200,1000")
+        raise ValueError(f"{option} are whole numbers of at least 1, separated by commas, got {text!r}; try 50,200,1000")
     return [int(word) for word in words]

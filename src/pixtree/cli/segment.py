@@ -1,4 +1,4 @@
-"""`pixtree segment`: an image's regions as a file."""
+"""`pixtree segment`: write the regions of an image to a file."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,23 +25,42 @@ def segment(
     image: ImageFile,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="Regions: .png, .tif, .npz (label map), .geojson or .coco.json.", show_default=False),
+        typer.Option(
+            "--output",
+            "-o",
+            help="Write the regions to this file: .png, .tif or .npz for a label map, .geojson or .coco.json.",
+            show_default=False,
+        ),
     ],
-    tokens: Annotated[int | None, typer.Option(help=f"Exactly this many regions; {DEFAULT_TOKENS} if nothing is said.")] = None,
-    criterion: Annotated[str | None, typer.Option(help="As many regions as aic, aicc, bic or cic find.")] = None,
-    at_most: Annotated[int | None, typer.Option(help="What the criterion (aicc) finds, but no more regions than this.")] = None,
-    level: Annotated[int | None, typer.Option(help="The tree's level: 0 is the pixels.")] = None,
-    relax: Annotated[bool, typer.Option("--relax", help="Polish boundaries; counts are then no longer nested.")] = False,
+    tokens: Annotated[int | None, typer.Option(help=f"Cut into exactly this many regions (default {DEFAULT_TOKENS}).")] = None,
+    criterion: Annotated[
+        str | None, typer.Option(help="Let a criterion choose the number of regions: aic, aicc, bic or cic.")
+    ] = None,
+    at_most: Annotated[
+        int | None, typer.Option(help="Let the criterion (aicc by default) choose, but use at most this many regions.")
+    ] = None,
+    level: Annotated[int | None, typer.Option(help="Use this level of the tree; level 0 has one region per pixel.")] = None,
+    relax: Annotated[
+        bool, typer.Option("--relax", help="Polish the boundaries; cuts with different counts are then no longer nested.")
+    ] = False,
     mask: MaskFile = None,
     similarity: SimilarityName = "likelihood",
     compactness: Compactness = 0.0,
-    partitioner: Annotated[str | None, typer.Option(help="Another method: grid, quadtree, slic, …; takes --tokens only.")] = None,
+    partitioner: Annotated[
+        str | None, typer.Option(help="Use another method, such as grid, quadtree or slic. It takes no other option than --tokens.")
+    ] = None,
     backend: BackendName = "auto",
-    format: Annotated[str | None, typer.Option(help="Format of the output, if its suffix does not say.")] = None,
-    overlay: Annotated[Path | None, typer.Option(help="Also draw the regions to this .png.")] = None,
-    overlay_style: Annotated[str, typer.Option(help="boundaries, mean or random.")] = "boundaries",
+    format: Annotated[
+        str | None, typer.Option(help="Format of the output: png, tiff, npz, geojson or coco. By default the suffix decides.")
+    ] = None,
+    overlay: Annotated[
+        Path | None, typer.Option(help="Also draw the regions over the image and write the picture to this .png file.")
+    ] = None,
+    overlay_style: Annotated[
+        str, typer.Option(help="Content of the overlay: boundaries, mean (colours) or random (colours).")
+    ] = "boundaries",
 ) -> None:
-    """Cut an image into connected regions and write them."""
+    """Cut an image into connected regions and write them to a file."""
     wanted = {"tokens": tokens, "criterion": criterion, "at_most": at_most, "level": level}
     cut = checked_cut({name: value for name, value in wanted.items() if value is not None})
     checked_paths(image, mask, output, overlay)
@@ -61,7 +80,7 @@ def segment(
 
 
 def checked_cut(given: dict[str, Any]) -> dict[str, Any]:
-    """The one cut that is asked for; --criterion may say which criterion --at-most limits."""
+    """The options of the one cut that is asked for; --criterion may name the criterion that --at-most limits."""
     if len(given) > 1 and given.keys() != {"criterion", "at_most"}:
         names = " and ".join(f"--{name.replace('_', '-')}" for name in given)
         raise UsageError(f"a cut is one of --tokens, --criterion, --at-most and --level, got {names}; give one of them")
@@ -99,7 +118,7 @@ def _draw(path: Path, style: str, picture: "Tensor", labels: "Tensor") -> None:
         case "boundaries":
             drawn = pictures.boundaries(picture, labels)
         case "mean":
-            drawn = pictures.mean_colors(picture, labels)
+            drawn = pictures.mean_colours(picture, labels)
         case _:
-            drawn = pictures.random_colors(labels)
+            drawn = pictures.random_colours(labels)
     pictures.save_png(path, drawn)

@@ -1,6 +1,5 @@
 """`pixtree train`: pretrain the tokenizer on a folder of images."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +12,7 @@ PRESETS = ("default", "paper")
 
 def register(app: typer.Typer) -> None:
     """Add the group of commands of this file."""
-    group = typer.Typer(help="Train what is learned.", no_args_is_help=True)
+    group = typer.Typer(help="Train the tokenizer.", no_args_is_help=True)
     group.callback()(lambda: None)  # keeps `tokenizer` a word of its own while it is alone
     group.command("tokenizer")(tokenizer)
     app.add_typer(group, name="train")
@@ -21,21 +20,28 @@ def register(app: typer.Typer) -> None:
 
 @reported()
 def tokenizer(
-    folder: Annotated[Path, typer.Argument(help="Images, also in folders inside it.", show_default=False)],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The weights, as .safetensors.", show_default=False)],
-    steps: Annotated[int, typer.Option(help="Optimisation steps.")] = 400,
-    batch: Annotated[int, typer.Option(help="Crops per step.")] = 4,
+    folder: Annotated[Path, typer.Argument(help="Folder of images; folders inside it are searched too.", show_default=False)],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Write the weights to this .safetensors file.", show_default=False)
+    ],
+    steps: Annotated[int, typer.Option(help="Number of optimisation steps.")] = 400,
+    batch: Annotated[int, typer.Option(help="Number of crops per step.")] = 4,
     size: Annotated[int, typer.Option(help="Side of a crop in pixels.")] = 160,
-    tokens: Annotated[int, typer.Option(help="Regions per crop.")] = 80,
-    rate: Annotated[float, typer.Option(help="Learning rate at its peak.")] = 1e-2,
-    association: Annotated[float, typer.Option(help="Weight of the loss that sees the regions.")] = 1.0,
-    features: Annotated[int, typer.Option(help="Feature channels d.")] = 8,
-    compactness: Annotated[float, typer.Option(help="Weight of positions while training.")] = 0.0,
-    preset: Annotated[str, typer.Option(help="default or paper.")] = "default",
-    seed: Annotated[int, typer.Option(help="Of crops and start.")] = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from OUTPUT's .checkpoint.")] = False,
+    tokens: Annotated[int, typer.Option(help="Number of regions per crop.")] = 80,
+    rate: Annotated[float, typer.Option(help="Peak of the learning rate.")] = 1e-2,
+    association: Annotated[
+        float, typer.Option(help="Weight of the association loss, which trains the partition; 0 leaves it out.")
+    ] = 1.0,
+    features: Annotated[int, typer.Option(help="Number of feature channels d.")] = 8,
+    compactness: Annotated[float, typer.Option(help="Weight of pixel coordinates while training.")] = 0.0,
+    preset: Annotated[str, typer.Option(help="Training recipe: default or paper.")] = "default",
+    seed: Annotated[int, typer.Option(help="Random seed of the crops and of the initial weights.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the .checkpoint file beside OUTPUT.")] = False,
 ) -> None:
-    """Pretrain the tokenizer's encoder by reconstruction; OUTPUT's .checkpoint beside it lets a run go on."""
+    """Pretrain the encoder of the tokenizer by reconstruction.
+
+    A .checkpoint file is written beside OUTPUT, from which --resume continues an interrupted run.
+    """
     if output.suffix != ".safetensors":
         raise ValueError(f"weights are written as .safetensors, got {output.name!r}; name them {output.stem}.safetensors")
     if preset not in PRESETS:
@@ -44,7 +50,8 @@ def tokenizer(
     import torch
 
     from pixtree.files import checked_target
-    from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, Options, region_encoder
+    from pixtree.tokenizer.options import Options
+    from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, region_encoder
     from pixtree.tokenizer.weights import save_weights
     from pixtree.training.data import RandomCrops, image_files
     from pixtree.training.loop import Plan, train
@@ -56,8 +63,8 @@ def tokenizer(
     plan = Plan(steps=steps, rate=rate, seed=seed)
     crops = RandomCrops(files, batch, size, seed)
     torch.manual_seed(seed)
-    options = PAPER if preset == "paper" else Options(compactness=compactness)
-    encoder = region_encoder(replace(options, features=features))
+    options = PAPER if preset == "paper" else Options().changed(compactness=compactness)
+    encoder = region_encoder(options.changed(features=features))
     # The paper trains with L_rec alone.
     losses = Losses(association=0.0 if preset == "paper" else association)
     loss_at = pretraining_loss(encoder, crops, PAPER_BUDGET if preset == "paper" else Exactly(tokens), losses)

@@ -1,1 +1,1 @@
-"""How good a result is, by definitions that are written down: superpixel measures, benchmark runs, reports."""
+"""Benchmarks: measures with written definitions, runs of several methods, records and reports."""

@@ -1,4 +1,4 @@
-"""Folders of photos that people have segmented, in the layout of BSDS500.
+"""Folders of photos with human annotations, in the layout of BSDS500.
 
 images/<split>/<name>.jpg and, per annotator k, groundTruth/<split>/<name>_<k>.png (a pixel's value is its segment), or
 the original groundTruth/<split>/<name>.mat. Only paths are held; pixels are read when asked for.
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-IMAGE_ENDINGS = (".jpg", ".jpeg", ".png")
+from pixtree.files import IMAGE_SUFFIXES
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def annotated_photos(data: str | Path | None = None, split: str = "val", limit: 
     root = data_folder(data)
     images = _existing_folder(root / "images" / split)
     truth = _existing_folder(root / "groundTruth" / split)
-    paths = sorted(path for path in images.iterdir() if path.suffix.lower() in IMAGE_ENDINGS)
+    paths = sorted(path for path in images.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES)
     if not paths:
         raise FileNotFoundError(f"expected .jpg or .png photos in {images}, found none; check the folder")
     count = min(limit or len(paths), len(paths))

@@ -11,7 +11,7 @@ LEFT_OUT = ("squared_error",)  # the same curve as the PSNR
 COLUMNS = 4
 
 
-def plot_comparison(rows: Sequence[Mapping[str, Any]], path: str | Path) -> None:
+def plot_superpixels(rows: Sequence[Mapping[str, Any]], path: str | Path) -> None:
     """One small picture per measure: a line per method against its mean count of segments, on a logarithmic axis."""
     from matplotlib.figure import Figure
 

@@ -1,7 +1,6 @@
-"""Records of benchmark runs: what was measured, by which command, when and on what machine; JSON and CSV files."""
+"""Records of benchmark runs as JSON and CSV files, with the command, date, machine and versions of the run."""
 
 import csv
-import json
 import math
 import os
 import platform
@@ -11,18 +10,18 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from pixtree.files import replacing
+from pixtree.files import replacing, write_json
 
 PACKAGES = ("pixtree", "torch", "numpy", "numba", "scikit-image", "opencv-contrib-python-headless")
 
 
 def provenance(command: str, packages: Iterable[str] = PACKAGES) -> dict[str, Any]:
-    """Command, UTC date, machine and versions: what every record starts with."""
+    """Command, UTC date, machine and versions, with which every record starts."""
     return {
         "command": command,
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "machine": {"cpu": cpu_model(), "cores": os.cpu_count(), "platform": f"{platform.system()} {platform.machine()}"},
-        "versions": {"python": platform.python_version(), **installed(packages)},
+        "versions": {"python": platform.python_version(), **versions_of(packages)},
     }
 
 
@@ -36,22 +35,23 @@ def cpu_model() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def installed(packages: Iterable[str]) -> dict[str, str]:
+def version_of(package: str) -> str | None:
+    """The version of an installed package, None without it; nothing is imported."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def versions_of(packages: Iterable[str]) -> dict[str, str]:
     """Versions of those packages that are installed."""
-    versions = {}
-    for package in packages:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return versions
+    found = {package: version_of(package) for package in packages}
+    return {package: version for package, version in found.items() if version is not None}
 
 
 def write_record(record: Mapping[str, Any], path: str | Path) -> None:
     """The record as JSON, whole or not at all; values that are not finite become null."""
-    text = json.dumps(_finite(record), indent=1, allow_nan=False, ensure_ascii=False)
-    with replacing(path) as temporary:
-        temporary.write_text(text + "\n", encoding="utf-8")
+    write_json(path, _finite(record), indent=1)
 
 
 def write_table(rows: Sequence[Mapping[str, Any]], path: str | Path) -> None:

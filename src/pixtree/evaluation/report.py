@@ -1,12 +1,10 @@
 """The page of results: every record of benchmarks/results as a table, so that no figure is typed by hand.
 
-`python -m pixtree.evaluation.report` writes docs/results.md; `--check` only says whether it is up to date.
-A record is a JSON object whose "benchmark" names its renderer here; "title", "command", "date", "machine" and "versions"
-head its section; "bars" (what was wanted and what was found) end it.
+A record is a JSON object. Its "benchmark" names the kind of its section, one of SECTIONS; "title", "command", "date", "machine" and
+"versions" stand at the head of the section, and "bars" (targets and the values reached) at its end.
 """
 
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,9 @@ Record = Mapping[str, Any]
 RESULTS, PAGE = Path("benchmarks/results"), Path("docs/results.md")
 HEADER = """# Results
 
-This page is generated from `benchmarks/results/*.json` by `python -m pixtree.evaluation.report`; edit neither by hand.
+`pixtree evaluate report` generates this page from the records `benchmarks/results/*.json`, so please edit neither by hand.
+Every section starts with the command, the date, the machine and the versions that produced its figures.
+↑ means that more is better, ↓ that less is.
 """
 
 
@@ -38,12 +38,17 @@ def write_report(results: str | Path = RESULTS, page: str | Path = PAGE) -> None
         temporary.write_text(text, encoding="utf-8")
 
 
+def is_current(results: str | Path = RESULTS, page: str | Path = PAGE) -> bool:
+    """Whether the page says what the records say."""
+    return Path(page).is_file() and Path(page).read_text(encoding="utf-8") == render(results)
+
+
 def section(record: Record, name: str) -> str:
-    """Heading, where the figures come from, then what the record's renderer makes of it."""
+    """One section of the page: heading, the source of the figures, tables."""
     kind = record.get("benchmark")
-    if kind not in RENDERERS:
-        raise ValueError(f"{name} has no known benchmark: {kind!r}; choose one of {', '.join(RENDERERS)}")
-    parts = [f"## {record.get('title', kind)}", "", source(record), "", RENDERERS[kind](record)]
+    if kind not in SECTIONS:
+        raise ValueError(f"{name} has no known benchmark: {kind!r}; choose one of {', '.join(SECTIONS)}")
+    parts = [f"## {record.get('title', kind)}", "", source(record), "", SECTIONS[kind](record)]
     return "\n".join(parts + ([table(_BAR_COLUMNS, record["bars"])] if "bars" in record else []))
 
 
@@ -72,21 +77,21 @@ def _cell(value: Any, form: str) -> str:
     return format(value, form) if isinstance(value, int | float) and form else str(value)
 
 
-def render_table(record: Record) -> str:
+def table_section(record: Record) -> str:
     """Any record that brings its own "columns" ([key, heading, format]), "rows" and, after them, "notes"."""
     columns = [(key, heading, form) for key, heading, form in record["columns"]]
     return "\n".join([table(columns, record["rows"]), *(f"{note}\n" for note in record.get("notes", []))])
 
 
-def render_superpixels(record: Record) -> str:
-    """One table per count asked for, with what each measure is; standard errors are in the record."""
+def superpixels_section(record: Record) -> str:
+    """One table per requested count, and the definition of each measure; standard errors are in the record."""
     data = record["dataset"]
     columns = [("method", "Method", ""), ("segments", "Regions", ".1f"), ("pieces", "4-connected", ".1f")]
     columns += [(key, heading, form) for key, heading, form in _SUPERPIXEL_COLUMNS]
     lines = [f"{data['name']}, {data['split']}: {data['photos']} photos, {data['annotations']} annotations.", ""]
     for count in dict.fromkeys(row["tokens"] for row in record["rows"]):
         rows = [row for row in record["rows"] if row["tokens"] == count]
-        lines += [f"### {count} regions asked for", "", table(columns, rows)]
+        lines += [f"### {count} regions requested", "", table(columns, rows)]
     lines += [f"- {measure.name}: {measure.meaning}." for measure in MEASURES]
     lines += [f"- {note}" for note in record.get("notes", [])]
     return "\n".join(lines) + "\n"
@@ -105,7 +110,7 @@ _SUPERPIXEL_COLUMNS = (
     ("seconds", "CPU s per image", ".3f"),
 )
 
-_BAR_COLUMNS = (("what", "Bar", ""), ("wanted", "Wanted", ""), ("found", "Found", ".4g"), ("met", "Met", ""))
+_BAR_COLUMNS = (("what", "Target", ""), ("wanted", "Required", ""), ("found", "Measured", ".4g"), ("met", "Met", ""))
 
 _VECTOR_COLUMNS = (
     ("method", "Drawing", ""),
@@ -122,7 +127,7 @@ _VECTOR_COLUMNS = (
 )
 
 
-def render_vectors(record: Record) -> str:
+def vectors_section(record: Record) -> str:
     """Means over the images of a record of drawings; each image is in the record."""
     return table(_VECTOR_COLUMNS, record["rows"])
 
@@ -139,32 +144,15 @@ _LEAD_COLUMNS = (
 _SETTING_COLUMNS = (("setting", "Setting", ""), ("photos", "Photos", "d"), *_LEAD_COLUMNS[2:])
 
 
-def render_leads(record: Record) -> str:
-    """Our lead at equal bytes: means per setting of the other program, then every photo at the setting that comes nearest to us."""
+def leads_section(record: Record) -> str:
+    """Our lead at equal bytes: means per setting of the other program, then every photo at the other program's best setting."""
     parts = [table(_SETTING_COLUMNS, record["settings"]), table(_LEAD_COLUMNS, record["rows"])]
     return "\n".join([*parts, *(f"{note}\n" for note in record.get("notes", []))])
 
 
-RENDERERS: dict[str, Callable[[Record], str]] = {
-    "superpixels": render_superpixels,
-    "table": render_table,
-    "vectors": render_vectors,
-    "vectors_others": render_leads,
+SECTIONS: dict[str, Callable[[Record], str]] = {
+    "superpixels": superpixels_section,
+    "table": table_section,
+    "vectors": vectors_section,
+    "vectors_others": leads_section,
 }
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Write the page, or with --check compare it; the exit code is 1 for a page that is out of date."""
-    if list(arguments) == ["--check"]:
-        current = PAGE.is_file() and PAGE.read_text(encoding="utf-8") == render()
-        print(f"{PAGE} is {'up to date' if current else 'out of date; run python -m pixtree.evaluation.report'}")
-        return 0 if current else 1
-    if arguments:
-        raise SystemExit(f"expected no argument or --check, got {' '.join(arguments)}")
-    write_report()
-    print(f"wrote {PAGE}")
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))

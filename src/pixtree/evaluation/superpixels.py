@@ -1,4 +1,4 @@
-"""Superpixel measures: how well a label map follows people's segmentations, the colours, and itself.
+"""Superpixel measures: how well a label map agrees with human annotations and with the colours, and how compact it is.
 
 Throughout, S are the regions of the label map, G the segments of one annotator, N the number of pixels. A *boundary
 pixel* is one whose right or lower neighbour has another label: nothing is thinned, and of the two sides of an edge only
@@ -136,10 +136,10 @@ def contour_density(labels: Labels) -> float:
     return float(boundary_pixels(labels).mean())
 
 
-def scores(labels: Labels, image: NDArray[np.floating], truths: Sequence[Labels]) -> dict[str, float]:
+def superpixel_scores(labels: Labels, image: NDArray[np.floating], truths: Sequence[Labels]) -> dict[str, float]:
     """Every measure of MEASURES for one label map (H, W), its image (H, W, C) in 0..1 and its annotators' maps.
 
-    Measures against people are means over the annotators. O(N · annotators); about 25 ms for six at 321×481.
+    Measures against annotations are means over the annotators. O(N · annotators); about 25 ms for six at 321×481.
     """
     if not truths:
         raise ValueError("the measures need at least one annotator's label map, got none; pass truths=[...]")

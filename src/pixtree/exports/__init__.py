@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 from pixtree.exports import labels as maps
 from pixtree.exports.labels import LabelsLike, checked_format, format_by_suffix, write_labels
-from pixtree.exports.regions import coco, geojson, write_record
+from pixtree.exports.regions import coco, geojson
+from pixtree.files import write_json
 
 if TYPE_CHECKING:
     from pixtree.images import Image
@@ -30,8 +31,8 @@ def write(
     """Write one image's regions in any format; polygons get mean colours from `image`, annotations name the `file_name`."""
     match format_of(path, format):
         case "geojson":
-            write_record(path, geojson(labels, image))
+            write_json(path, geojson(labels, image))
         case "coco":
-            write_record(path, coco(labels, file_name=file_name))
+            write_json(path, coco(labels, file_name=file_name))
         case label_format:
             write_labels(path, labels, format=label_format)

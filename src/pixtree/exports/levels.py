@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixtree.exports.labels import LabelsLike, numbered
-from pixtree.exports.pictures import Picture, displayed, region_means
+from pixtree.exports.pictures import Picture, displayed, region_colours
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
@@ -52,7 +52,7 @@ class Plane:
     """One level and where it lies on the page, whose unit is a sample."""
 
     regions: NDArray[np.int32]  # (H, W) numbered, -1 outside
-    colors: NDArray[np.float64]  # (N, 3) means, 0..255
+    colours: NDArray[np.float64]  # (N, 3) means, 0..255
     anchors: Points  # (N, 2) image coordinates x, y of each region's dot
     matrix: Points  # (2, 2) image -> page
     origin: Points  # (2,) page coordinates of the image's upper left corner
@@ -77,7 +77,7 @@ def level_stack(image: "Image", levels: Sequence[LabelsLike], *, width: int = 12
     if not levels:
         raise ValueError("a stack of levels needs at least 1 level, got none; pass label maps of one image")
     pixels = displayed(image)
-    planes = sorted((_plane(pixels, labels) for labels in levels), key=lambda plane: -len(plane.colors))
+    planes = sorted((_plane(pixels, labels) for labels in levels), key=lambda plane: -len(plane.colours))
     planes, height = _laid_out(planes, width * SAMPLES)
     page = _drawn(planes, (width * SAMPLES, height))
     return np.asarray(page.reduce(SAMPLES))
@@ -87,7 +87,7 @@ def _plane(pixels: Picture, labels: LabelsLike) -> Plane:
     _, regions = numbered(labels)
     if regions.shape != pixels.shape[:2]:
         raise ValueError(f"image and labels must have one size, got {pixels.shape[:2]} and {regions.shape}; resize one")
-    return Plane(regions, region_means(pixels, regions), anchors(regions), np.eye(2), np.zeros(2))
+    return Plane(regions, region_colours(pixels, regions), anchors(regions), np.eye(2), np.zeros(2))
 
 
 def anchors(regions: NDArray[np.int32]) -> Points:
@@ -168,9 +168,9 @@ def _paste(page: "PillowImage", plane: Plane, branches: Sequence[Branch]) -> Non
     left, top = np.floor(corners.min(axis=0)).astype(int).tolist()
     right, bottom = np.ceil(corners.max(axis=0)).astype(int).tolist()
     seen = _seen(plane, (left, top), (right - left, bottom - top))
-    colors = np.append(plane.colors, [(255, 255, 255)], axis=0).astype(np.uint8)
-    shown = Image.fromarray(colors[seen])  # the place after the last region's, -1, is white
-    shown.paste("white", mask=_lines(seen, page.width, len(plane.colors)))
+    colours = np.append(plane.colours, [(255, 255, 255)], axis=0).astype(np.uint8)
+    shown = Image.fromarray(colours[seen])  # the place after the last region's, -1, is white
+    shown.paste("white", mask=_lines(seen, page.width, len(plane.colours)))
     _draw_branches(shown, [branch.moved(-left, -top).faded(GHOST_OPACITY) for branch in branches], page.width)
     page.paste(shown, (left, top), mask=Image.fromarray(np.where(seen >= 0, PLANE_OPACITY, 0).astype(np.uint8)))
 
@@ -201,7 +201,7 @@ def _branches(fine: Plane, coarse: Plane) -> list[Branch]:
     """A line from every region's dot to its parent's dot, in the region's colour, darkened to stand out on white."""
     parent = parents(fine.regions, coarse.regions)
     start, end = fine.on_page(fine.anchors), coarse.on_page(coarse.anchors)[parent]
-    ink = (0.55 * fine.colors + 0.45 * np.array(INK)).astype(int)
+    ink = (0.55 * fine.colours + 0.45 * np.array(INK)).astype(int)
     opacity, pen = _between(len(parent), 0.9, 0.5), _between(len(parent), 1.7, 0.7)
     return [
         Branch((*start[child], *end[child]), (*ink[child],), opacity, pen)
@@ -223,7 +223,7 @@ def _draw_dots(page: "PillowImage", plane: Plane) -> None:
     from PIL import ImageDraw
 
     draw = ImageDraw.Draw(page)
-    radius = page.width / 1200 * float(np.clip(24 / len(plane.colors) ** 0.4, 1.6, 8))
+    radius = page.width / 1200 * float(np.clip(24 / len(plane.colours) ** 0.4, 1.6, 8))
     for x, y in plane.on_page(plane.anchors):
         box = (x - radius, y - radius, x + radius, y + radius)
         draw.ellipse(box, fill="white", outline=INK, width=max(1, round(radius / 4)))
@@ -235,7 +235,7 @@ def _caption(page: "PillowImage", plane: Plane) -> None:
 
     draw = ImageDraw.Draw(page)
     font = ImageFont.load_default(page.width / 55)
-    text = f"{len(plane.colors):,} region{'s' if len(plane.colors) != 1 else ''}"
+    text = f"{len(plane.colours):,} region{'s' if len(plane.colours) != 1 else ''}"
     corners = plane.outline()
     x, y = corners[corners[:, 0].argmin()]
     rise = draw.textlength(text, font) * TILT[1, 1] / -TILT[0, 1]  # of the plane's edge over the length of the text

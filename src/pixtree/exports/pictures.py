@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from pixtree.exports.labels import LabelsLike, label_map, numbered
 from pixtree.files import replacing
+from pixtree.kernels import kernels_for
 from pixtree.kernels.cracks import boundary_pixels
 from pixtree.trees.partition import Partition
 
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
     from pixtree.images import Image
 
 Picture = NDArray[np.uint8]
-Color = tuple[int, int, int]
+Colour = tuple[int, int, int]
 
-YELLOW: Color = (255, 222, 40)
-WHITE: Color = (255, 255, 255)
+YELLOW: Colour = (255, 222, 40)
+WHITE: Colour = (255, 255, 255)
 LARGEST_REPAINT = 200  # rounds; a planar map needs about ten
 FAINTEST_COUNT = 5_000  # boundaries that need more regions than this are left white
 
@@ -53,38 +54,37 @@ def displayed(image: "Image", shape: tuple[int, ...] | None = None) -> Picture:
     return array if array.dtype == np.uint8 else (array * 255 + 0.5).astype(np.uint8)
 
 
-def region_means(pixels: NDArray[np.generic], labels: NDArray[np.int32]) -> NDArray[np.float64]:
-    """Mean (N, C) of pixels (H, W, C) by region of a numbered map (H, W)."""
-    inside = labels >= 0
-    of_pixel, values = labels[inside], pixels[inside]
-    areas = np.bincount(of_pixel)
-    sums = [np.bincount(of_pixel, weights=values[:, channel]) for channel in range(values.shape[1])]
-    return np.stack(sums, axis=1) / areas[:, None]
+def region_colours(picture: Picture, labels: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Mean colours (N, 3) in 0..255 of the regions of a numbered map (H, W); pixels of label -1 count nowhere."""
+    planes = torch.from_numpy(np.moveaxis(picture, -1, 0).astype(np.float64)).flatten(1)  # HWC -> CP
+    count = int(labels.max(initial=-1)) + 1
+    means = kernels_for().region_means(planes[None], torch.from_numpy(labels).flatten()[None], count)
+    return np.asarray(means[0])
 
 
-def boundaries(image: "Image", labels: LabelsLike, *, color: Color = YELLOW) -> Picture:
+def boundaries(image: "Image", labels: LabelsLike, *, colour: Colour = YELLOW) -> Picture:
     """The image with the pixels painted whose right or lower neighbour is of another region."""
     values = label_map(labels)
     picture = displayed(image, values.shape).copy()
-    picture[boundary_pixels(values)] = color
+    picture[boundary_pixels(values)] = colour
     return picture
 
 
-def mean_colors(image: "Image", labels: LabelsLike, *, outside: Color = WHITE) -> Picture:
+def mean_colours(image: "Image", labels: LabelsLike, *, outside: Colour = WHITE) -> Picture:
     """Every region in the mean colour of its pixels."""
     _, values = numbered(labels)
-    means = region_means(displayed(image, values.shape), values)
+    means = region_colours(displayed(image, values.shape), values)
     return _painted(values, (means + 0.5).astype(np.uint8), outside)
 
 
-def random_colors(labels: LabelsLike, *, seed: int = 0, outside: Color = WHITE) -> Picture:
+def random_colours(labels: LabelsLike, *, seed: int = 0, outside: Colour = WHITE) -> Picture:
     """Every region in one of sixteen soft hues with a little of its own lightness; neighbours have different hues."""
     _, values = numbered(labels)
     generator = np.random.default_rng(seed)
     hues = _hues(values, generator)
     lightness = generator.uniform(0.9, 1.06, size=(len(hues), 1))
-    colors = np.clip(_palette()[hues] * lightness, 0, 255).astype(np.uint8)
-    return _painted(values, colors, outside)
+    colours = np.clip(_palette()[hues] * lightness, 0, 255).astype(np.uint8)
+    return _painted(values, colours, outside)
 
 
 def contour_map(contours: ContoursLike) -> Picture:
@@ -118,18 +118,18 @@ def checked_png(path: str | Path) -> Path:
     return Path(path)
 
 
-def _painted(labels: NDArray[np.int32], colors: Picture, outside: Color) -> Picture:
+def _painted(labels: NDArray[np.int32], colours: Picture, outside: Colour) -> Picture:
     """Colours (N, 3) by label as a picture."""
-    table = np.concatenate((colors, np.array([outside], dtype=np.uint8)))
-    return table[np.where(labels < 0, len(colors), labels)]
+    table = np.concatenate((colours, np.array([outside], dtype=np.uint8)))
+    return table[np.where(labels < 0, len(colours), labels)]
 
 
 def _palette() -> NDArray[np.float64]:
     """Sixteen soft colours (16, 3) around the circle of hues, light and deep in turn."""
     hue = np.arange(16)[:, None] / 16 + np.array([0, 1 / 3, 2 / 3])
     deep = (np.arange(16) % 2)[:, None]
-    colors: NDArray[np.float64] = (192 - 62 * deep) + (42 + 14 * deep) * np.cos(2 * np.pi * hue)
-    return colors
+    colours: NDArray[np.float64] = (192 - 62 * deep) + (42 + 14 * deep) * np.cos(2 * np.pi * hue)
+    return colours
 
 
 def _hues(labels: NDArray[np.int32], generator: np.random.Generator) -> NDArray[np.int64]:

@@ -1,9 +1,6 @@
 """Regions as records: GeoJSON polygons and COCO annotations."""
 
-import json
-from collections.abc import Mapping
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,19 +8,18 @@ import torch
 from numpy.typing import NDArray
 
 from pixtree.exports.labels import LabelsLike, numbered
-from pixtree.exports.pictures import displayed, region_means
-from pixtree.files import replacing
+from pixtree.exports.pictures import displayed, region_colours
 from pixtree.kernels.cracks import Rings, rings, without_collinear
 from pixtree.trees.partition import Partition
 
 if TYPE_CHECKING:
     from pixtree.images import Image
 
-Record = dict[str, Any]
+Json = dict[str, Any]
 LONGEST_CODE = 7  # characters of a 32-bit count, 5 bits each
 
 
-def geojson(labels: LabelsLike, image: "Image | None" = None) -> Record:
+def geojson(labels: LabelsLike, image: "Image | None" = None) -> Json:
     """A GeoJSON FeatureCollection with one feature per label.
 
     Coordinates are pixel corners (x, y) with y downwards, not longitude and latitude. Rings are closed, wound as RFC 7946
@@ -32,18 +28,18 @@ def geojson(labels: LabelsLike, image: "Image | None" = None) -> Record:
     `mean_color` (R, G, B in 0..255).
     """
     present, regions = numbered(labels)
-    colors = None if image is None else region_means(displayed(image, regions.shape), regions).round(2).tolist()
+    colours = None if image is None else region_colours(displayed(image, regions.shape), regions).round(2).tolist()
     areas = np.bincount(regions[regions >= 0]).tolist()
     features = []
     for region, polygons in enumerate(_polygons(regions, len(present))):
-        properties: Record = {"label": int(present[region]), "area": areas[region]}
-        if colors is not None:
-            properties["mean_color"] = colors[region]
+        properties: Json = {"label": int(present[region]), "area": areas[region]}
+        if colours is not None:
+            properties["mean_color"] = colours[region]
         features.append({"type": "Feature", "properties": properties, "geometry": _geometry(polygons)})
     return {"type": "FeatureCollection", "features": features}
 
 
-def coco(labels: LabelsLike, *, file_name: str = "") -> Record:
+def coco(labels: LabelsLike, *, file_name: str = "") -> Json:
     """COCO records of one image: `images`, `categories` (one, named region) and one annotation per label.
 
     Segmentations are compressed run lengths, byte for byte what pycocotools makes of the same masks; boxes are x, y, width,
@@ -73,16 +69,8 @@ def coco(labels: LabelsLike, *, file_name: str = "") -> Record:
     }
 
 
-def write_record(path: str | Path, record: Mapping[str, Any]) -> None:
-    """Write a GeoJSON or COCO record as compact JSON."""
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps(record, separators=(",", ":")) + "\n", encoding="utf-8")
-
-
 def _polygons(regions: NDArray[np.int32], count: int) -> list[list[Any]]:
     """Per region its polygons, each a list of closed rings with the outer one first."""
-    from pixtree.trees.partition import Partition
-
     pieces = Partition.from_labels(regions).numpy()
     found = without_collinear(rings(pieces, simple=True))
     numbers, first = np.unique(pieces, return_index=True)
@@ -101,7 +89,7 @@ def _closed(found: Rings, index: int) -> list[list[int]]:
     return [*corners, corners[0]]
 
 
-def _geometry(polygons: list[list[Any]]) -> Record:
+def _geometry(polygons: list[list[Any]]) -> Json:
     if len(polygons) == 1:
         return {"type": "Polygon", "coordinates": polygons[0]}
     return {"type": "MultiPolygon", "coordinates": polygons}

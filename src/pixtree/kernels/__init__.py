@@ -1,5 +1,11 @@
-"""Functions on arrays that know nothing of learning, in two backends with the same names and the same results.
+"""Functions on arrays that know nothing of learning: one name, one definition, and where speed needs it one compiled twin.
 
-`reference` is plain torch, runs on any device and is the definition of truth; `compiled` is numba on the CPU and equal to it bit
-for bit. What is sequential by nature is written once, in `sequential`: the reference interprets it, numba compiles it.
+`reference` holds the definitions in plain torch, for any device; `compiled` the numba twins, under the same file and function
+names; `operators` what torch sees of them. `kernels_for(backend, device)` is the one place that chooses. What is sequential by
+nature is written once, in `sequential`: the reference interprets it, numba compiles it.
 """
+
+from pixtree.kernels.definitions import Kernels
+from pixtree.kernels.dispatch import kernels_for
+
+__all__ = ["Kernels", "kernels_for"]

@@ -1,9 +1,13 @@
 """What both backends take and return: the rule that builds a tree, as plain numbers, and the trees, edges and cuts it gives."""
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
 from torch import Tensor
+
+MOST_LEVELS = 64  # regions at least halve from level to level
+FLOOR = 10.0  # the variance below which a region counts as flat, in squared Lab units
 
 
 class Cost(IntEnum):
@@ -28,9 +32,15 @@ class MergeRule(NamedTuple):
 
     cost: Cost = Cost.LIKELIHOOD
     energy: Energy = Energy.LOG_VARIANCE
-    floor: float = 10.0  # φ, a variance in squared feature units
+    floor: float = FLOOR  # φ, a variance in squared feature units
     length_quarters: int = 2  # β = length_quarters / 4: a power that √ can take
     ward_rounds: int = 1  # rounds, from the first, in which LIKELIHOOD uses Ward's cost
+
+    @classmethod
+    def from_numbers(cls, numbers: Sequence[float]) -> "MergeRule":
+        """The rule whose fields, as numbers, are these."""
+        cost, energy, floor, quarters, rounds = numbers
+        return cls(Cost(int(cost)), Energy(int(energy)), float(floor), int(quarters), int(rounds))
 
     @property
     def prunable(self) -> bool:
@@ -59,13 +69,33 @@ class Edges(NamedTuple):
 
 
 class ExactCut(NamedTuple):
-    """The labels of a cut, (M,) int32, numbered by first pixel, and its levels if a backend keeps them.
+    """The labels of a cut, (M,) int32, numbered by first pixel, and the levels of its tree if they are asked for.
 
-    levels: (4, 2M + …) int32, how pixels became regions, level after level. Row 3 has the offsets: level l has the regions
-    offset[l]:offset[l + 1] of rows 0 and 1, level 0 pixels; the last level is the whole image. Row 0: whom a region picked. Row 1:
-    the regions again, by component. Row 2: where component g of level l begins there, entry offset[l + 1] − offset[1] + l + g;
-    members[start[g]:start[g + 1]]. All are numbers within the level.
+    levels: (4, 2M + MOST_LEVELS) int32, how pixels became regions, level after level; None unless the rule is prunable. Row 3
+    has the offsets: level l has the regions offset[l]:offset[l + 1] of rows 0 and 1, level 0 pixels; the last level is the whole
+    image. Row 0: the region that a region picked. Row 1: the regions again, by component. Row 2: where component g of level l
+    begins there, entry offset[l + 1] − offset[1] + l + g; members[start[g]:start[g + 1]]. All are numbers within the level.
     """
 
     labels: Tensor
     levels: Tensor | None
+
+
+class EncoderLayers(NamedTuple):
+    """The weights of an encoder f = A x + b + up(c₂(silu(c₁ x))), and its two variants.
+
+    activation, corners: a final SiLU and corner-aligned upsampling, as the authors' released weights expect.
+    """
+
+    lift: Tensor  # A (d, C, 1, 1)
+    offset: Tensor  # b (d,)
+    first: Tensor | None  # of c₁, (h, C, k, k), stride 2; None where only the residual branch is there
+    bias: Tensor | None  # (h,)
+    second: Tensor | None  # of c₂, (d, h, k, k), stride 2
+    shift: Tensor | None  # (d,)
+    activation: bool = False
+    corners: bool = False
+
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """The weights alone, in order."""
+        return tuple(self)[:6]  # type: ignore[return-value]

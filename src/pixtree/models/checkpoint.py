@@ -17,7 +17,7 @@ from pixtree.models.rotary import rotary_embedding
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
 from pixtree.partitioners import NAMES, Baseline, partitioner
-from pixtree.tokenizer.tokenizer import Options
+from pixtree.tokenizer.options import options_from
 from pixtree.trees.criteria import Criterion
 from pixtree.trees.cuts import AtMost, Budget, Exactly, Level
 
@@ -81,7 +81,7 @@ def config_of(model: PixtreeViT) -> dict[str, Any]:
         "pretrained_cfg": {key: model.pretrained_cfg[key] for key in ("mean", "std", "input_size") if key in model.pretrained_cfg},
         "budget": _budget_config(tokenizer.budget),
         "partitioner": _partitioner_config(model.partitioner),
-        "tokenizer": asdict(tokenizer.options),
+        "tokenizer": tokenizer.options.flat(),
         "position_resolution": model.position_resolution,
     }
     try:
@@ -95,9 +95,7 @@ def config_of(model: PixtreeViT) -> dict[str, Any]:
 
 def model_of(config: Mapping[str, Any]) -> PixtreeViT:
     """A model with fresh weights, as a config says."""
-    kept = dict(config["tokenizer"])
-    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in kept.items()}
-    options = Options(**values)
+    options = options_from(config["tokenizer"])
     vit = timm.create_model(config["architecture"], pretrained=False, **config["model_args"])
     if (vit.num_classes, vit.global_pool) != (config["num_classes"], config["global_pool"]):
         changed = config["global_pool"] if vit.global_pool != config["global_pool"] else None

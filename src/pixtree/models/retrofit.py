@@ -2,19 +2,19 @@
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from pixtree.models.adapters import MODULES, SUPPORTED, Stem, check_module, stem_of, without_stem
 from pixtree.models.positions import positions_of
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
 from pixtree.partitioners import partitioner as named_partitioner
-from pixtree.tokenizer.tokenizer import Options, Tokenizer
+from pixtree.tokenizer.options import Options
+from pixtree.tokenizer.tokenizer import Tokenizer
 from pixtree.trees.cuts import Budget, Exactly
 from pixtree.trees.partition import Partitioner
 
@@ -145,9 +145,9 @@ def _options(stem: Stem, config: Mapping[str, Any], given: Tokenizer | Options |
         wrong = sorted(set(changes) & set(fixed) - {"features"})
         if wrong:
             raise ValueError(f"the model decides {', '.join(wrong)} of its tokenizer; leave these out")
-        return replace(Options(), **{**fixed, **changes})
+        return Options().changed(**{**fixed, **changes})
     options = given.options if isinstance(given, Tokenizer) else given
-    return replace(options, **{**fixed, "features": options.features})
+    return options.changed(**{**fixed, "features": options.encoder.features})
 
 
 def _per_channel(values: Any, channels: int) -> tuple[float, ...]:
@@ -165,14 +165,13 @@ def _take_over(tokenizer: Tokenizer, stem: Stem, resolution: int | None) -> None
     tokenizer.projection = projection if stem.norm is None else nn.Sequential(projection, stem.norm)  # type: ignore[assignment]
     tokenizer.prefix.copy_(stem.prefix)
     tokenizer.prefix.requires_grad_(len(stem.prefix) > 0)
-    tokenizer.positions = _positions(stem, tokenizer.options, resolution)
+    tokenizer.positions = _positions(stem, tokenizer, resolution)
     tokenizer.to(stem.weight.device)
 
 
-def _positions(stem: Stem, options: Options, resolution: int | None) -> Any:
+def _positions(stem: Stem, tokenizer: Tokenizer, resolution: int | None) -> Any:
     if stem.table is None:
         if resolution is not None:
             raise ValueError(f"this model has no table of positions, got position_resolution={resolution}; leave it out")
         return None
-    table: Tensor = stem.table
-    return positions_of(table, stem.grid, stem.patch, resolution, options.position_kernel, options.bandwidth)
+    return positions_of(stem.table, stem.grid, stem.patch, resolution, tokenizer.options.placing, tokenizer.backend)

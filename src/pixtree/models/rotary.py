@@ -23,13 +23,13 @@ def check_rotary(rope: Any) -> None:
         raise ValueError("rotary shift, jitter and rescale are not supported for regions, got one of them; leave them out")
 
 
-def rotary_embedding(rope: Any, labels: Tensor, count: int, patch: int) -> Tensor:
+def rotary_embedding(rope: Any, labels: Tensor, count: int, patch: int, backend: str = "auto") -> Tensor:
     """What a rotary block takes for the regions of labels (B, H, W).
 
     (B, 1, N, 2d), sines then cosines; (depth, B, heads, N, 2d) where frequencies are learned per block. For square patches
     centroids are the centres of patches, and the result is timm's own.
     """
-    places = (centroids(labels, count) + 0.5) / patch - 0.5  # in patches: patch i has coordinate i
+    places = (centroids(labels, count, backend) + 0.5) / patch - 0.5  # in patches: patch i has coordinate i
     shape = torch.tensor(labels.shape[1:], dtype=torch.float32, device=labels.device) / patch
     kind = type(rope).__name__
     if kind == "RotaryEmbeddingMixed":

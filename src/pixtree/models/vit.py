@@ -32,12 +32,6 @@ class PixtreeViT(nn.Module):
         self.default_cfg = self.pretrained_cfg
         self.model_args: dict[str, Any] | None = None  # of timm.create_model, where a name was given
         self.feature_info = vit.feature_info
-        options = tokenizer.options
-        self.register_buffer("mean", torch.tensor(options.mean).view(-1, 1, 1), persistent=False)
-        self.register_buffer("std", torch.tensor(options.std).view(-1, 1, 1), persistent=False)
-
-    mean: Tensor
-    std: Tensor
 
     @property
     def vit(self) -> Any:
@@ -76,7 +70,7 @@ class PixtreeViT(nn.Module):
 
     def pixels(self, images: Tensor) -> Tensor:
         """Images as the tokenizer takes them: uint8, or floats with mean and std undone."""
-        channels = self.tokenizer.options.channels
+        channels = self.tokenizer.options.encoder.channels
         if images.ndim != 4 or images.shape[1] != channels or 0 in images.shape:
             raise ValueError(
                 f"expected images (B, {channels}, H, W) of at least one pixel, got shape {tuple(images.shape)}; reshape them"
@@ -86,7 +80,7 @@ class PixtreeViT(nn.Module):
         if not images.is_floating_point():
             raise ValueError(f"expected normalised floats or uint8 pixels, got {images.dtype}; cast the images")
         values = images if images.dtype == torch.float64 else images.to(torch.float32)
-        return torch.addcmul(self.mean.to(values.dtype), values, self.std.to(values.dtype))
+        return self.tokenizer.normalisation.undone(values)
 
     @torch.no_grad()
     def partition(self, images: Tensor, tokens: int | None = None) -> Partition:
@@ -94,8 +88,7 @@ class PixtreeViT(nn.Module):
         pixels = self.pixels(images)
         if self.partitioner is not None:
             return self._engine(tokens)(pixels if pixels.dtype == torch.uint8 else pixels.clamp(0.0, 1.0))
-        budget = self.tokenizer.budget if tokens is None else Exactly(tokens)
-        return self.tokenizer.regions(pixels, budget).partition  # type: ignore[no-any-return]
+        return self.tokenizer.partition(pixels, None if tokens is None else Exactly(tokens))
 
     def tokens(self, images: Tensor, partition: Partition | None = None, tokens: int | None = None) -> Tokens:
         """Tokens of images; `partition` (B, H, W) takes the place of the cut, `tokens` that of the model's own count."""
@@ -104,9 +97,8 @@ class PixtreeViT(nn.Module):
             _check_partition(partition, images)
         elif self.partitioner is not None:
             partition = self.partition(images, tokens)
-        budget = self.tokenizer.budget if tokens is None else Exactly(tokens)
-        regions = self.tokenizer.regions(pixels, budget, partition)
-        return self.tokenizer.embed(regions, (int(images.shape[2]), int(images.shape[3])))
+        found: Tokens = self.tokenizer(pixels, partition, None if tokens is None else Exactly(tokens))
+        return found
 
     def _engine(self, tokens: int | None) -> Partitioner:
         assert self.partitioner is not None
@@ -121,7 +113,8 @@ class PixtreeViT(nn.Module):
         """What the backbone takes: no mask where no row is padding, and rotary embeddings for models that rotate."""
         rope = getattr(self.vit, "rope", None)
         if rope is not None:
-            rope = rotary_embedding(rope, tokens.partition.labels, tokens.features.shape[1], self.tokenizer.options.patch)
+            labels, count = tokens.partition.labels, tokens.features.shape[1]
+            rope = rotary_embedding(rope, labels, count, self.tokenizer.options.sampling.patch, tokens.backend)
         return TokenSequence(tokens.sequence(), tokens.sequence_mask(), rope)
 
     # What a timm model has
@@ -165,9 +158,11 @@ class PixtreeViT(nn.Module):
         tokens = self.tokens(images, partition)
         final, found = self.backbone.intermediates(self.sequence(tokens), wanted, norm, max(wanted) if stop_early else depth - 1)
         labels = tokens.partition.labels
-        grid = patch_grid(labels, self.tokenizer.options.patch)
+        grid = patch_grid(labels, self.tokenizer.options.sampling.patch)
         regions = [rows[:, prefix:] for rows in found]
-        outputs: list[Any] = [on_grid(rows, labels, grid) for rows in regions] if output_fmt == "NCHW" else list(regions)
+        outputs: list[Any] = list(regions)
+        if output_fmt == "NCHW":
+            outputs = [on_grid(rows, labels, grid, tokens.backend) for rows in regions]
         if return_prefix_tokens:
             outputs = [(output, rows[:, :prefix]) for output, rows in zip(outputs, found, strict=True)]
         return outputs if intermediates_only else (final, outputs)
@@ -202,9 +197,8 @@ class PixtreeViT(nn.Module):
         if positions is None:
             raise ValueError("this model has no table of positions (it rotates instead); leave the resolution out")
         grid = getattr(positions, "grid", (positions.bins, positions.bins))
-        self.tokenizer.positions = positions_of(
-            positions.table, grid, options.patch, bins, options.position_kernel, options.bandwidth
-        ).to(positions.table.device)
+        moved = positions_of(positions.table, grid, options.sampling.patch, bins, options.placing, self.tokenizer.backend)
+        self.tokenizer.positions = moved.to(positions.table.device)
 
     def save_pretrained(self, folder: Any) -> None:
         """Write config.json and model.safetensors into a folder."""

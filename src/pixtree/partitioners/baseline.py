@@ -1,4 +1,4 @@
-"""Baseline: what every other way to a partition has in common, and the search for a setting that gives a count."""
+"""Baseline: the common part of all other partitioners, and the search for the setting that gives a requested count."""
 
 import math
 from collections.abc import Callable
@@ -9,8 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pixtree.runtime.backend import backend
-from pixtree.trees.features import colour_features
+from pixtree.kernels import kernels_for
 from pixtree.trees.partition import Partition
 
 LabelMap = NDArray[np.int32]
@@ -19,10 +18,10 @@ Setting = tuple[float, ...]  # values of a method's own knobs
 
 @dataclass(frozen=True)
 class Baseline:
-    """A partitioner that makes a label map per image by itself.
+    """A partitioner that makes one label map per image.
 
-    Its own segments (`raw_labels`) are what a fair comparison measures; a Partition holds their 4-connected pieces,
-    which can be more. `tokens` is the count of regions asked for; few baselines can hit every count exactly.
+    A fair comparison measures its own segments (`raw_labels`); a Partition holds their 4-connected pieces, which can be
+    more. `tokens` is the requested count of regions; few baselines can reach every count exactly.
     """
 
     tokens: int
@@ -32,7 +31,7 @@ class Baseline:
             raise ValueError(f"a partition needs at least 1 region, got tokens={self.tokens}; ask for 1 or more")
 
     def __call__(self, images: Tensor) -> Partition:
-        """Partition of (B, C, H, W) images, uint8 or float 0..1, each on its own; rivals work on a copy on the host."""
+        """Partition of (B, C, H, W) images, uint8 or float 0..1, each on its own; the methods work on a copy on the host."""
         if images.ndim != 4:
             raise ValueError(f"a partitioner takes images (B, C, H, W), got shape {tuple(images.shape)}; add a batch axis")
         maps = torch.from_numpy(np.stack([self.raw_labels(image) for image in images]))
@@ -50,7 +49,7 @@ class Baseline:
         return (self.tokens,)
 
     def labels_at(self, image: Tensor, setting: Setting) -> LabelMap:
-        """One run of the method at one setting: what a stopwatch should see."""
+        """One run of the method at one setting; benchmarks time this alone."""
         raise NotImplementedError
 
 
@@ -61,8 +60,8 @@ def pixels(image: Tensor) -> NDArray[np.float32]:
 
 
 def colours(image: Tensor) -> NDArray[np.float32]:
-    """(H, W, C) float32: what the tree sees too, Lab of a colour image, L of a grey one."""
-    planes = colour_features(image.cpu(), backend())  # (C, H·W)
+    """The features of the tree as (H, W, C) float32: Lab of a colour image, L of a grey one."""
+    planes = kernels_for().colours(image.cpu())  # (C, H·W)
     return np.moveaxis(planes.reshape(-1, *image.shape[1:]).numpy(), 0, -1)
 
 

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from pixtree.partitioners.baseline import Baseline, LabelMap, Setting
 from pixtree.trees.build import hierarchy_of_image
+from pixtree.trees.options import TreeOptions
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,8 @@ class Spit(Baseline):
 
     def labels_at(self, image: Tensor, setting: Setting) -> LabelMap:
         """Regions of the level."""
-        tree = hierarchy_of_image(image, similarity=self.similarity, compactness=self.compactness, backend=self.backend)
+        options = TreeOptions(similarity=self.similarity, compactness=self.compactness)
+        tree = hierarchy_of_image(image, options, backend=self.backend)
         # a level's regions are the nodes up to it whose parent comes later: each merge up to it lowers the count by one
         merges = tree.level[tree.leaves :]
         counts = [tree.leaves - int((merges <= level).sum()) for level in range(tree.levels + 1)]

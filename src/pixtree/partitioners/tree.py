@@ -1,4 +1,4 @@
-"""The library's own tree, under the same roof as its rivals."""
+"""The library's own tree, under the same roof as the other partitioners."""
 
 from dataclasses import dataclass
 
@@ -7,6 +7,7 @@ from torch import Tensor
 from pixtree.partitioners.baseline import Baseline, LabelMap, Setting
 from pixtree.trees.batch import partition_images
 from pixtree.trees.cuts import Exactly
+from pixtree.trees.options import TreeOptions
 from pixtree.trees.similarity import Similarity
 
 
@@ -15,22 +16,14 @@ class Tree(Baseline):
     """Exactly `tokens` 4-connected regions: the cut of a Hierarchy; the options are those of `pixtree.segment`."""
 
     similarity: Similarity | str = "likelihood"
-    compactness: float = 0.0
-    energy: str = "likelihood"
-    floor: float = 10.0
+    compactness: float = TreeOptions.compactness
+    energy: str = TreeOptions.energy
+    floor: float = TreeOptions.floor
     relax: bool = False
     backend: str = "auto"
 
     def labels_at(self, image: Tensor, setting: Setting) -> LabelMap:
         """The cut with exactly that many regions."""
-        part = partition_images(
-            image[None],
-            Exactly(int(setting[0])),
-            similarity=self.similarity,
-            compactness=self.compactness,
-            energy=self.energy,
-            floor=self.floor,
-            relax=self.relax,
-            backend=self.backend,
-        )
+        options = TreeOptions(self.similarity, self.compactness, self.energy, self.floor)
+        part = partition_images(image[None], Exactly(int(setting[0])), options, relax=self.relax, backend=self.backend)
         return part.numpy()

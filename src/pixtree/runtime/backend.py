@@ -1,20 +1,15 @@
-"""Which implementation of the kernels runs: nothing moves between devices, and nothing falls back, without being asked."""
-
-import importlib
-from types import ModuleType
+"""Which implementation runs on which device: nothing moves between devices, and nothing falls back, without being asked."""
 
 import torch
 
 BACKENDS = ("auto", "torch", "numba")
-_MODULES = {"torch": "pixtree.kernels.reference", "numba": "pixtree.kernels.compiled"}
 
 
-def backend(name: str = "auto", device: torch.device | None = None) -> ModuleType:
-    """The kernels called `name` for tensors on `device`; "auto" is numba on the CPU and torch elsewhere."""
-    if name not in BACKENDS:
-        raise ValueError(f"a backend is one of {', '.join(BACKENDS)}, got {name!r}; choose one of these")
+def runs_compiled(backend: str = "auto", device: torch.device | None = None) -> bool:
+    """Whether a backend runs compiled on tensors of `device` (the CPU if None): "auto" does on the CPU, "torch" never does."""
+    if backend not in BACKENDS:
+        raise ValueError(f"a backend is one of {', '.join(BACKENDS)}, got {backend!r}; choose one of these")
     on_cpu = device is None or device.type == "cpu"
-    if name == "numba" and not on_cpu:
+    if backend == "numba" and not on_cpu:
         raise ValueError(f'the numba backend works on CPU tensors, got one on {device}; call .cpu() first or use backend="torch"')
-    chosen = ("numba" if on_cpu else "torch") if name == "auto" else name
-    return importlib.import_module(_MODULES[chosen])
+    return on_cpu and backend != "torch"

@@ -1,7 +1,7 @@
 """Superpixels and trees of any image: the front door of the library."""
 
 import operator
-from typing import Any
+from dataclasses import fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,19 +13,20 @@ from pixtree.trees.build import hierarchy_of_image
 from pixtree.trees.criteria import Criterion
 from pixtree.trees.cuts import Budget, Exactly, budget_of
 from pixtree.trees.hierarchy import Hierarchy
+from pixtree.trees.options import TreeOptions
 from pixtree.trees.partition import Partition
-from pixtree.trees.similarity import Likelihood, Similarity, named
+from pixtree.trees.similarity import Similarity, named
 
-_DEFAULTS: dict[str, Any] = {"similarity": Likelihood(), "compactness": 0.0, "energy": "likelihood", "floor": 10.0}
+_DEFAULTS = TreeOptions()
 
 
 def hierarchy(
     image: Image,
     *,
-    similarity: Similarity | str = _DEFAULTS["similarity"],
-    compactness: float = _DEFAULTS["compactness"],
-    energy: str = _DEFAULTS["energy"],
-    floor: float = _DEFAULTS["floor"],
+    similarity: Similarity | str = _DEFAULTS.similarity,
+    compactness: float = _DEFAULTS.compactness,
+    energy: str = _DEFAULTS.energy,
+    floor: float = _DEFAULTS.floor,
     mask: NDArray[np.generic] | Tensor | None = None,
     channel_axis: int | None = -1,
     backend: str = "auto",
@@ -41,9 +42,7 @@ def hierarchy(
     if picture.ndim != 3:
         raise ValueError(f"a tree belongs to one image (C, H, W), got shape {tuple(picture.shape)}; loop over the batch")
     inside = checked_mask(mask, (picture.shape[1], picture.shape[2]))
-    return hierarchy_of_image(
-        picture, compactness=compactness, mask=inside, backend=backend, similarity=similarity, energy=energy, floor=floor
-    )
+    return hierarchy_of_image(picture, TreeOptions(similarity, compactness, energy, floor), mask=inside, backend=backend)
 
 
 def segment(
@@ -59,10 +58,10 @@ def segment(
     mask: NDArray[np.generic] | Tensor | None = None,
     start_label: int = 0,
     channel_axis: int | None = -1,
-    similarity: Similarity | str = _DEFAULTS["similarity"],
-    compactness: float = _DEFAULTS["compactness"],
-    energy: str = _DEFAULTS["energy"],
-    floor: float = _DEFAULTS["floor"],
+    similarity: Similarity | str = _DEFAULTS.similarity,
+    compactness: float = _DEFAULTS.compactness,
+    energy: str = _DEFAULTS.energy,
+    floor: float = _DEFAULTS.floor,
     backend: str = "auto",
 ) -> NDArray[np.int32] | Tensor:
     """Labels (H, W) int32 of the regions of an image: `segment(photo, tokens=200)` has exactly 200, each 4-connected.
@@ -76,24 +75,23 @@ def segment(
     pictures = checked(image, channel_axis=channel_axis)
     inside = checked_mask(mask, (pictures.shape[-2], pictures.shape[-1]))
     batch = pictures if pictures.ndim == 4 else pictures[None]
-    options = {"similarity": named(similarity), "energy": energy, "floor": floor, "compactness": compactness}
-    tree_options: dict[str, Any] = {**options, "mask": inside, "relax": relax, "backend": backend}
+    options = TreeOptions(named(similarity), compactness, energy, floor)
     if partitioner is not None:
-        part = _other_engine(partitioner, batch, wanted, tree_options)
+        changed = [name for name, value in (("mask", inside), ("relax", relax or None)) if value is not None]
+        part = _other_engine(partitioner, batch, wanted, options, [*changed, *(["backend"] if backend != "auto" else [])])
     else:
-        part = partition_images(batch, wanted, **tree_options)
+        part = partition_images(batch, wanted, options, mask=inside, relax=relax, backend=backend)
     labels = part.labels + operator.index(start_label)
     labels = labels if pictures.ndim == 4 else labels[0]
     return labels if isinstance(image, Tensor) else labels.numpy()
 
 
-def _other_engine(name: str, batch: Tensor, budget: Budget, options: dict[str, Any]) -> Partition:
+def _other_engine(name: str, batch: Tensor, budget: Budget, options: TreeOptions, changed: list[str]) -> Partition:
     """The partition of another engine, which knows counts only: whatever else was asked of the tree is refused."""
     from pixtree.partitioners import partitioner
 
-    defaults = {**_DEFAULTS, "mask": None, "relax": False, "backend": "auto"}
-    changed = [option for option, value in options.items() if isinstance(value, Tensor) or value != defaults[option]]
-    if not isinstance(budget, Exactly) or changed:
-        given = ", ".join(changed) or type(budget).__name__
+    unusual = [one.name for one in fields(options) if getattr(options, one.name) != getattr(_DEFAULTS, one.name)]
+    if not isinstance(budget, Exactly) or unusual or changed:
+        given = ", ".join([*unusual, *changed]) or type(budget).__name__
         raise ValueError(f"partitioner={name!r} takes tokens= only, got {given} as well; leave it out")
     return partitioner(name, budget.count)(batch)

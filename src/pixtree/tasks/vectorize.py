@@ -2,8 +2,7 @@
 
 import io
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -106,8 +105,7 @@ def draw(canvas: Canvas, tracing: Tracing, limits: Limits) -> Drawing:
 
 def canvas_of(image: Image, *, transparency: bool = False, channel_axis: int | None = -1) -> Canvas:
     """The canvas of any image: grey, RGB or RGBA; alpha is a mask with `transparency`, else composited over white."""
-    pixels = _with_alpha(image) if transparency and not isinstance(image, np.ndarray | Tensor) else image
-    picture = checked(pixels, channel_axis=channel_axis)
+    picture = checked(image, channel_axis=channel_axis, alpha=transparency)
     if picture.ndim != 3 or picture.shape[0] not in (1, 3, 4):
         raise ValueError(
             f"an image to trace is grey, RGB or RGBA, got shape {tuple(picture.shape)} (C, H, W); choose such channels"
@@ -138,18 +136,6 @@ def psnr_of(drawing: Drawing, shown: NDArray[np.float32]) -> float:
 def _greyed(planes: Tensor) -> Tensor:
     weights = torch.tensor(GREY)[:, None, None]
     return (planes * weights).sum(dim=0, keepdim=True).expand(3, -1, -1).contiguous()
-
-
-def _with_alpha(image: Any) -> NDArray[np.uint8]:
-    """The RGBA pixels of a file or PIL image; a file is turned upright."""
-    import PIL.Image
-    import PIL.ImageOps
-
-    if isinstance(image, PIL.Image.Image):
-        return np.asarray(image.convert("RGBA"))
-    checked(image)  # says what is wrong with a file that cannot be read
-    with PIL.Image.open(Path(image)) as opened:
-        return np.asarray(PIL.ImageOps.exif_transpose(opened).convert("RGBA"))
 
 
 def _counts(groups: int | Sequence[int] | None) -> tuple[int, ...]:

@@ -1,15 +1,15 @@
 """Kernel-weighted aggregation: the features of regions, differentiable in features and kernel. [`eq:weighted_aggr`]"""
 
-import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from pixtree.kernels.segments import region_means
-from pixtree.tokenizer.ancestry import Ancestry, Levels
-from pixtree.tokenizer.straight import straight_means
+from pixtree.kernels import Kernels
+from pixtree.kernels.reference.straight_through import group_softmax
+from pixtree.tokenizer.ancestry import Ancestry
+from pixtree.tokenizer.cutting import Cuts
 
 MODES = ("straight", "raw", "normalised", "mean")
 KERNELS = ("gaussian", "cosine", "tanimoto")
@@ -147,34 +147,22 @@ def _summed(rows: Tensor, group: Tensor, count: int) -> Tensor:
     return torch.zeros((count, rows.shape[1]), dtype=rows.dtype, device=rows.device).index_add(0, group, rows)
 
 
-def group_softmax(scores: Tensor, group: Tensor, count: int) -> Tensor:
-    """Softmax of (R,) scores within each of `count` groups; safe for any magnitude."""
-    largest = torch.full((count,), -math.inf, dtype=scores.dtype, device=scores.device)
-    largest = largest.scatter_reduce(0, group, scores.detach(), "amax")
-    exponential = torch.exp(scores - largest[group])
-    total = torch.zeros(count, dtype=scores.dtype, device=scores.device).index_add(0, group, exponential)
-    return exponential / total[group]
-
-
 def region_features(
     features: Tensor,
-    fixed: Tensor | None,
-    labels: Tensor,
-    count: int,
-    ancestry: Ancestry | Levels | None,
+    cuts: Cuts,
     similarity: Similarity,
     weight: Tensor | float,
     mode: str,
+    kernels: Kernels,
 ) -> Tensor:
     """f* (B, N, d): `aggregate`, by the shortest way to the same values and gradients.
 
-    Without an ancestry (a partition that no tree made) regions take plain means. Levels serve mode "straight" with a Gaussian κ.
+    Without levels or an ancestry (a partition that no tree made, or no gradient is asked for) regions take plain means.
     """
-    if ancestry is None or fixed is None or (mode == "mean" and ancestry.whole):
-        return region_means(features, labels, count)
-    fixed = fixed.to(features.dtype)
-    if isinstance(ancestry, Levels):
+    labels = cuts.partition.labels.flatten(1)
+    if cuts.levels is not None and cuts.fixed is not None:
         scalars = torch.as_tensor(weight, dtype=features.dtype), similarity.precision.to(features.dtype)
-        means: Tensor = straight_means(features, fixed, *scalars, labels, count, ancestry.images)
-        return means
-    return aggregate(features, fixed, ancestry, similarity, weight, mode)
+        return kernels.straight_means(features, cuts.fixed.to(features.dtype), *scalars, labels, cuts.count, cuts.levels)
+    if cuts.ancestry is None or cuts.fixed is None or (mode == "mean" and cuts.ancestry.whole):
+        return kernels.region_means(features, labels, cuts.count)
+    return aggregate(features, cuts.fixed.to(features.dtype), cuts.ancestry, similarity, weight, mode)

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
 
-from pixtree.kernels.segments import region_sizes, region_sums
+from pixtree.kernels import Kernels, kernels_for
 
 SCHARR = ((-3.0, -10.0, -3.0), (0.0, 0.0, 0.0), (3.0, 10.0, 3.0))  # rows; its transpose takes columns
 
@@ -22,7 +22,7 @@ def compressed(gradients: Tensor, strength: Tensor) -> Tensor:
     return torch.asinh(factor * gradients) / torch.asinh(factor)
 
 
-def gradient_histogram(gradients: Tensor, labels: Tensor, count: int, bins: int) -> Tensor:
+def gradient_histogram(gradients: Tensor, labels: Tensor, count: int, bins: int, kernels: Kernels) -> Tensor:
     """Joint histograms (B, N, q·q) of values (B, 2, H, W) in −1..1 over the regions of labels (B, H, W); each sums to 1.
 
     A value counts linearly for its two nearest bins per direction, so the histogram is differentiable in the image.
@@ -38,24 +38,25 @@ def gradient_histogram(gradients: Tensor, labels: Tensor, count: int, bins: int)
             weights = [fraction[:, k] if step else 1.0 - fraction[:, k] for k, step in enumerate((down, along))]
             cell = labels * (bins * bins) + (rows * bins + columns).flatten(1)
             cell = torch.where(labels < 0, -1, cell)
-            total = total + region_sums((weights[0] * weights[1]).flatten(1)[:, None], cell, count * bins * bins)
+            total = total + kernels.region_sums((weights[0] * weights[1]).flatten(1)[:, None], cell, count * bins * bins)
     histogram = total.view(labels.shape[0], count, bins * bins)
-    return histogram / region_sizes(labels, count, gradients.dtype).clamp_min(1.0)
+    return histogram / kernels.region_sizes(labels, count, gradients.dtype).clamp_min(1.0)
 
 
 class GradientHistogram(nn.Module):
     """Embeddings of texture: the joint gradient histogram times a matrix; `bins` is q."""
 
-    def __init__(self, width: int, bins: int = 16, strength: float = 27.5) -> None:
+    def __init__(self, width: int, bins: int = 16, strength: float = 27.5, backend: str = "auto") -> None:
         super().__init__()
         if bins < 2:
             raise ValueError(f"a gradient histogram needs at least 2 bins per direction, got {bins}; 16 is the default")
-        self.bins = bins
+        self.bins, self.backend = bins, backend
         self.log_strength = nn.Parameter(torch.full((2,), strength).log())
         self.projection = nn.Linear(bins * bins, width, bias=False)
 
     def forward(self, images: Tensor, labels: Tensor, count: int) -> Tensor:
         """Embeddings (B, N, D) of images (B, C, H, W) with values in 0..1 and labels (B, H, W)."""
         values = compressed(scharr(images), self.log_strength.exp().to(images.dtype))
-        embedded: Tensor = self.projection(gradient_histogram(values, labels, count, self.bins))
+        kernels = kernels_for(self.backend, labels.device)
+        embedded: Tensor = self.projection(gradient_histogram(values, labels, count, self.bins, kernels))
         return embedded

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pixtree.kernels.segments import paint
+from pixtree.kernels import kernels_for
 from pixtree.trees.partition import Partition
 
 
@@ -14,17 +14,15 @@ class Tokens:
     """Token i of an image is region i of its partition.
 
     features: (B, N, D), zeros where not valid. valid: (B, N) bool. prefix: (B, K, D), the class and register tokens.
+    full: whether every row is valid, so that attention needs no mask; known without asking the device.
     """
 
     features: Tensor
     valid: Tensor
     partition: Partition
     prefix: Tensor
-
-    @property
-    def full(self) -> bool:
-        """Whether every row is valid, so that attention needs no mask."""
-        return bool(self.valid.all())
+    full: bool
+    backend: str = "auto"
 
     def sequence(self) -> Tensor:
         """Prefix and features, (B, K + N, D)."""
@@ -44,5 +42,5 @@ class Tokens:
             raise ValueError(
                 f"expected values (B, N, C) with B, N = {tuple(self.valid.shape)}, got {tuple(values.shape)}; drop prefix rows"
             )
-        planes: Tensor = paint(values, labels.flatten(1))
+        planes = kernels_for(self.backend, values.device).paint(values, labels.flatten(1))
         return planes.view(*planes.shape[:2], *labels.shape[1:])

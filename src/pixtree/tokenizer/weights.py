@@ -1,7 +1,7 @@
 """Weights of region encoders: saved as safetensors, shipped with the package, or converted from the authors' release."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from pixtree.files import replacing
-from pixtree.tokenizer.regions import RegionEncoder
-from pixtree.tokenizer.tokenizer import Options, region_encoder
+from pixtree.tokenizer.options import Options
+from pixtree.tokenizer.region_encoder import RegionEncoder
+from pixtree.tokenizer.tokenizer import region_encoder
 
 SHIPPED = "pretrained.safetensors"
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-RELEASE_OPTIONS = Options(
+RELEASE_OPTIONS = Options().changed(
     decision="features",
     similarity="gaussian",
     aggregation="mean",
@@ -89,7 +90,7 @@ def from_release(state: Mapping[str, Tensor], backend: str = "auto") -> RegionEn
         raise ValueError(f"expected the tensors of a released tokenizer, got none called {', '.join(missing)}; load r2v.pth")
     lift, first = state["conv.ds.0.weight"], state["conv.cv.0.weight"]
     features, channels = lift.shape[:2]
-    options = replace(RELEASE_OPTIONS, channels=channels, features=features, hidden=first.shape[0], kernel_size=first.shape[2])
+    options = RELEASE_OPTIONS.changed(channels=channels, features=features, hidden=first.shape[0], kernel_size=first.shape[2])
     regions = region_encoder(options, backend)
     mean, std = torch.tensor(IMAGENET_MEAN), torch.tensor(IMAGENET_STD)
     tensors = {

@@ -1,4 +1,4 @@
-"""Random crops of a folder of images; the batch of a step depends on seed and step alone, so runs can stop and go on."""
+"""Random crops of a folder of images; the batch of a step depends on seed and step alone, so that runs can be resumed."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -6,9 +6,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from pixtree.files import IMAGE_SUFFIXES
 from pixtree.images import checked
 
-ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".bmp")
 KEPT = 256  # decoded images kept in memory
 
 
@@ -17,9 +17,9 @@ def image_files(folder: str | Path) -> tuple[Path, ...]:
     root = Path(folder)
     if not root.is_dir():
         raise FileNotFoundError(f"expected a folder of images, found none at {str(root)!r}; check the path")
-    files = tuple(sorted(path for path in root.rglob("*") if path.suffix.lower() in ENDINGS))
+    files = tuple(sorted(path for path in root.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES))
     if not files:
-        raise FileNotFoundError(f"expected images ({', '.join(ENDINGS)}) in {str(root)!r}, found none; check the folder")
+        raise FileNotFoundError(f"expected images ({', '.join(IMAGE_SUFFIXES)}) in {str(root)!r}, found none; check the folder")
     return files
 
 

@@ -1,4 +1,4 @@
-"""The training loop: one visible loop over steps, with checkpoints from which it goes on exactly as if it had never stopped."""
+"""The training loop: one visible loop over steps; resuming from a checkpoint gives exactly the uninterrupted run."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from pixtree.files import checked_target, replacing
 
 @dataclass(frozen=True)
 class Plan:
-    """How long and how fast: `rate` falls to nothing along a cosine after a linear start over `warmup` steps."""
+    """Length and learning rate of a training: `rate` rises linearly over `warmup` steps and then falls to zero along a cosine."""
 
     steps: int = 400
     rate: float = 2e-3
@@ -49,7 +49,7 @@ def train(
     """Minimise `loss_at(step)` over the module's parameters with AdamW; returns the loss of every step.
 
     loss_at must depend on the step and the weights alone. checkpoint: a file that is replaced every `plan.every` steps and at the
-    end. resume: go on from it; `settings` and the plan must be those that it was written with. report: called after every step.
+    end. resume: continue from it; `settings` and the plan must be those that it was written with. report: called after every step.
     """
     if checkpoint is not None:
         checked_target(checkpoint)

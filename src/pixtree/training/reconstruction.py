@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pixtree.kernels.segments import paint, region_means
+from pixtree.kernels import kernels_for
 from pixtree.tokenizer.injection import reconstruction_loss
-from pixtree.tokenizer.regions import EncodedRegions, RegionEncoder
+from pixtree.tokenizer.region_encoder import EncodedRegions, RegionEncoder
 from pixtree.training.data import RandomCrops
 from pixtree.trees.cuts import Budget
 
@@ -41,18 +41,18 @@ def association_loss(regions: EncodedRegions, encoder: RegionEncoder) -> Tensor:
     labels, shape = regions.labels, regions.partition.labels.shape
     if regions.fixed is None:
         raise ValueError("the association loss needs regions that were encoded with gradients, got some without; leave out no_grad")
-    fixed = regions.fixed
-    fixed_means = region_means(fixed, labels, regions.count)
-    feature_means = region_means(regions.features, labels, regions.count)
+    fixed, kernels = regions.fixed, kernels_for(encoder.backend, regions.fixed.device)
+    fixed_means = kernels.region_means(fixed, labels, regions.count)
+    feature_means = kernels.region_means(regions.features, labels, regions.count)
     candidates = neighbour_labels(regions.partition.labels).flatten(2)
     scores, colours = [], []
     for number, candidate in enumerate(candidates):
         # A region counts once, however many neighbours are in it.
         repeated = (candidates[:number] == candidate).any(0)
-        distance = (fixed - paint(fixed_means, candidate)).square().sum(1)
-        distance = distance + encoder.decision.weight * (regions.features - paint(feature_means, candidate)).square().sum(1)
+        distance = (fixed - kernels.paint(fixed_means, candidate)).square().sum(1)
+        distance = distance + encoder.decision.weight * (regions.features - kernels.paint(feature_means, candidate)).square().sum(1)
         scores.append((-encoder.similarity.precision * distance).masked_fill(repeated, -torch.inf))
-        colours.append(paint(regions.means, candidate))
+        colours.append(kernels.paint(regions.means, candidate))
     share = torch.softmax(torch.stack(scores), dim=0)
     painted = (share[:, :, None] * torch.stack(colours)).sum(0)
     return (regions.pixels - painted).square().sum(1).sum() / (shape[0] * shape[1] * shape[2])

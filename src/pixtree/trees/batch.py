@@ -3,10 +3,12 @@
 import torch
 from torch import Tensor
 
-from pixtree.runtime.backend import backend as choose_backend
+from pixtree.kernels import kernels_for
 from pixtree.runtime.threads import each
-from pixtree.trees.build import exact_cut_of_features, features_of_image, hierarchy_of_features
+from pixtree.trees.build import exact_cut_of_planes, hierarchy_of_planes
 from pixtree.trees.cuts import Budget, Exactly, cut
+from pixtree.trees.features import image_planes
+from pixtree.trees.options import TreeOptions
 from pixtree.trees.partition import Partition
 from pixtree.trees.relax import relaxed
 
@@ -14,24 +16,23 @@ from pixtree.trees.relax import relaxed
 def partition_images(
     images: Tensor,
     budget: Budget,
+    options: TreeOptions = TreeOptions(),
     *,
     mask: Tensor | None = None,
     relax: bool = False,
-    compactness: float = 0.0,
     backend: str = "auto",
-    **options: object,
 ) -> Partition:
-    """The partition of images (B, C, H, W) under one budget; `options` are those of `hierarchy_of_features`.
+    """The partition of images (B, C, H, W) under one budget; `relax` polishes boundaries.
 
     Images run in threads (`PIXTREE_THREADS`); the result does not depend on their number.
     """
 
     def labels_of(image: Tensor) -> Tensor:
-        features, shape = features_of_image(image, compactness, backend)
+        planes, shape = image_planes(image, options.compactness, backend)
         if mask is not None or not isinstance(budget, Exactly):
-            tree = hierarchy_of_features(features, shape, mask=mask, backend=backend, **options)  # type: ignore[arg-type]
+            tree = hierarchy_of_planes(planes, shape, options.rule, mask=mask, backend=backend)
             return cut(tree, budget, relax=relax).labels[0]
-        labels = exact_cut_of_features(features, shape, budget.count, backend=backend, **options).labels.view(shape)  # type: ignore[arg-type]
-        return relaxed(labels, features.view(-1, *shape), choose_backend(backend, image.device)) if relax else labels
+        labels = exact_cut_of_planes(planes, shape, budget.count, options.rule, backend).labels.view(shape)
+        return relaxed(labels, planes.view(-1, *shape), kernels_for(backend, image.device)) if relax else labels
 
     return Partition(torch.stack(each(labels_of, images.unbind())))

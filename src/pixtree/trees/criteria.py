@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pixtree.trees.hierarchy import Hierarchy
+from pixtree.kernels.types import FLOOR
+from pixtree.trees.structure import TreeStructure
 
 
 def _aic(k: Tensor, size: Tensor, pixels: int) -> Tensor:
@@ -56,7 +57,7 @@ class Criterion:
 
     name: str = "aicc"
     penalty: float = 1.0
-    floor: float = 10.0
+    floor: float = FLOOR
     shape: float = 2.0
     single_volume: float = 0.0
     constants: bool = False
@@ -81,14 +82,14 @@ def _choose(what: str, value: str, choices: tuple[str, ...]) -> None:
         raise ValueError(f"{what} is one of {', '.join(choices)}, got {value!r}; choose one of these")
 
 
-def level_nodes(tree: Hierarchy) -> Tensor:
+def level_nodes(tree: TreeStructure) -> Tensor:
     """Nodes that are a region of some level, (2M−1,) bool: their parent was made in a later round."""
     parent = tree.parent.to(torch.int64)
     above = torch.where(parent < 0, tree.levels + 2, tree.level[parent.clamp_min(0)].to(torch.int64))
     return above > tree.level
 
 
-def degrees_of_freedom(tree: Hierarchy, single_volume: float = 0.0) -> Tensor:
+def degrees_of_freedom(tree: TreeStructure, single_volume: float = 0.0) -> Tensor:
     """k = |E| / Vol(S) per node, (2M−1,) float64; a single pixel's Vol is `single_volume`. [`apx:atoms`]
 
     A piece that is a single pixel has no other cut, so its k is 1.
@@ -102,7 +103,7 @@ def degrees_of_freedom(tree: Hierarchy, single_volume: float = 0.0) -> Tensor:
     return torch.where(whole, 1.0, k)
 
 
-def misfit(tree: Hierarchy, criterion: Criterion) -> Tensor:
+def misfit(tree: TreeStructure, criterion: Criterion) -> Tensor:
     """−2 log L(S) per node, (2M−1,) float64, with variances raised by the floor; without constants a flat region has 0.
 
     Gaussian with diagonal covariance, n Σ_c log(1 + σ_c²/φ) [`eq:loglhsigma`], or the generalised normal of shape b,
@@ -129,14 +130,12 @@ def likelihood_constant(criterion: Criterion) -> float:
     return 2.0 * (math.log(2.0 * scale_of_variance(criterion.floor, b) * math.gamma(1.0 / b) / b) + 1.0 / b)
 
 
-def scale_powers(tree: Hierarchy, shape: float) -> Tensor:
+def scale_powers(tree: TreeStructure, shape: float) -> Tensor:
     """α̂^b = (b/n) Σ|x − μ|^b per node and channel, (2M−1, C) float64, from the pixels; NaN where a node is no level's region."""
-    from pixtree.trees.cuts import region_nodes
-
     powers = torch.full_like(tree.mean, torch.nan, dtype=torch.float64)
     features = tree.features.T.to(torch.float64)
     for level in range(tree.levels + 1):
-        node = region_nodes(tree, tree.level[tree.leaves :] > level)
+        node = tree.region_nodes(tree.level[tree.leaves :] > level)
         residual = (features - tree.mean[node].to(torch.float64)).abs() ** shape
         total = torch.zeros_like(powers).index_add_(0, node, residual)
         present = torch.unique(node)
@@ -144,7 +143,7 @@ def scale_powers(tree: Hierarchy, shape: float) -> Tensor:
     return powers
 
 
-def scores(tree: Hierarchy, criterion: Criterion) -> Tensor:
+def scores(tree: TreeStructure, criterion: Criterion) -> Tensor:
     """IC per node, (2M−1,) float64; NaN where a node may not become a region."""
     k = degrees_of_freedom(tree, criterion.single_volume)
     penalty = PENALTIES[criterion.name](k, tree.size.to(torch.float64), tree.leaves)

@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass, field
 from numbers import Integral
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from pixtree.kernels.reference.cutting import select_largest
 from pixtree.trees.criteria import Criterion, scores
-from pixtree.trees.hierarchy import Hierarchy
 from pixtree.trees.partition import Partition
 from pixtree.trees.relax import relax_boundaries
+from pixtree.trees.structure import TreeStructure
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def budget_of(
     return chosen[0]
 
 
-def opened_nodes(tree: Hierarchy, budget: Budget) -> Tensor:
+def opened_nodes(tree: TreeStructure, budget: Budget) -> Tensor:
     """The inner nodes that a budget splits, (M−1,) bool, an upper set. Linear time."""
     match budget:
         case Exactly(count):
@@ -98,7 +98,7 @@ def opened_nodes(tree: Hierarchy, budget: Budget) -> Tensor:
             return opened if int(opened.sum()) < count else _largest(tree, count, opened)
 
 
-def _largest(tree: Hierarchy, count: int, among: Tensor | None = None) -> Tensor:
+def _largest(tree: TreeStructure, count: int, among: Tensor | None = None) -> Tensor:
     """The count − 1 nodes of largest (scale, id), all of them or those `among` an upper set."""
     if count < tree.pieces:
         raise ValueError(
@@ -106,33 +106,15 @@ def _largest(tree: Hierarchy, count: int, among: Tensor | None = None) -> Tensor
         )
     splits = min(int(count), tree.leaves) - 1
     if among is not None:
-        return select_largest(torch.where(among, tree.scale, -1.0), splits)
-    opened: Tensor = tree.kernels.open_largest(tree.gain, tree.left, tree.right, splits)
-    return opened
+        return tree.kernels.select_largest(torch.where(among, tree.scale, -1.0), splits)
+    return tree.kernels.open_largest(tree.gain, tree.left, tree.right, splits)
 
 
-def _cheapest(tree: Hierarchy, criterion: Criterion) -> Tensor:
-    opened: Tensor = tree.kernels.cheapest_cut(scores(tree, criterion), tree.left, tree.right)[0]
-    return opened
+def _cheapest(tree: TreeStructure, criterion: Criterion) -> Tensor:
+    return tree.kernels.cheapest_cut(scores(tree, criterion), tree.left, tree.right)[0]
 
 
-def region_nodes(tree: Hierarchy, opened: Tensor) -> Tensor:
-    """The tree node that is each leaf's region under a cut, (M,) int64."""
-    labels = tree.kernels.cut_labels(tree.parent, opened).to(torch.int64)
-    node = torch.arange(2 * tree.leaves - 1, device=opened.device)
-    is_closed = torch.cat((torch.ones(tree.leaves, dtype=torch.bool, device=opened.device), ~opened))
-    above = tree.parent.to(torch.int64)
-    chosen = node[is_closed & ((above < 0) | ~is_closed[above.clamp_min(0)])]
-    # The chosen nodes are disjoint and cover all leaves; any leaf of a node says which label it has.
-    leaf = chosen.clone()
-    while bool((leaf >= tree.leaves).any()):
-        leaf = torch.where(leaf >= tree.leaves, tree.left[(leaf - tree.leaves).clamp_min(0)].to(torch.int64), leaf)
-    node_of_label = torch.empty(chosen.numel(), dtype=torch.int64, device=opened.device)
-    node_of_label[labels[leaf]] = chosen
-    return node_of_label[labels]
-
-
-def _paint(tree: Hierarchy, leaf_labels: Tensor) -> Tensor:
+def _paint(tree: TreeStructure, leaf_labels: Tensor) -> Tensor:
     """Labels of the leaves as a label map (H, W) int32, −1 outside the mask."""
     if tree.mask is None:
         return leaf_labels.view(tree.shape)
@@ -141,19 +123,31 @@ def _paint(tree: Hierarchy, leaf_labels: Tensor) -> Tensor:
     return labels
 
 
-def _pixel_rule(tree: Hierarchy, criterion: Criterion) -> Tensor:
-    """The paper's rule: each pixel takes its best-scoring ancestor; what that tears apart is split into connected pieces."""
-    score = scores(tree, criterion)
-    best = tree.kernels.best_ancestors(score.masked_fill(score.isnan(), torch.inf), tree.parent)
-    labels: Tensor = tree.kernels.connected_pieces(_paint(tree, best.to(torch.int32)))
-    return labels
+class Cut(NamedTuple):
+    """One image's cut: labels, and the nodes that gave them."""
+
+    labels: Tensor  # (H, W) int32, −1 outside the mask
+    opened: Tensor | None  # (M−1,) bool: the inner nodes that are split; None where regions are not whole nodes
+    node: Tensor | None = None  # (M,) int64: the node that each pixel took, where regions are not whole nodes
 
 
-def cut(tree: Hierarchy, budget: Budget, *, relax: bool = False) -> Partition:
-    """The partition of one image under a budget; `relax` polishes its boundaries, after which it is no longer nested."""
+def is_whole(budget: Budget) -> bool:
+    """Whether the regions of a cut are nodes of the tree; the paper's rule tears some apart."""
+    return not (isinstance(budget, Criterion) and budget.rule == "pixel")
+
+
+def cut_tree(tree: TreeStructure, budget: Budget) -> Cut:
+    """The cut of one image under a budget."""
     if isinstance(budget, Criterion) and budget.rule == "pixel":
-        labels = _pixel_rule(tree, budget)
-    else:
-        labels = _paint(tree, tree.kernels.cut_labels(tree.parent, opened_nodes(tree, budget)))
-    partition = Partition(labels[None])
+        # The paper's rule: each pixel takes its best-scoring ancestor; what that tears apart is split into connected pieces.
+        score = scores(tree, budget)
+        node = tree.kernels.best_ancestors(score.masked_fill(score.isnan(), torch.inf), tree.parent)
+        return Cut(tree.kernels.connected_pieces(_paint(tree, node.to(torch.int32))), None, node)
+    opened = opened_nodes(tree, budget)
+    return Cut(_paint(tree, tree.kernels.cut_labels(tree.parent, opened)), opened)
+
+
+def cut(tree: TreeStructure, budget: Budget, *, relax: bool = False) -> Partition:
+    """The partition of one image under a budget; `relax` polishes its boundaries, after which it is no longer nested."""
+    partition = Partition(cut_tree(tree, budget).labels[None])
     return relax_boundaries(partition, tree) if relax else partition

@@ -1,31 +1,19 @@
-"""Hierarchy: the tree of an image's regions, a value from which every cut is taken."""
+"""Hierarchy: the tree of an image's regions as a value: its cuts, contours, other libraries' forms, and files."""
 
 import os
-import zlib
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple
-from zipfile import BadZipFile
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pixtree.files import replacing
-from pixtree.kernels.reference.merging import pixel_edges
-from pixtree.kernels.types import Cost, Energy, MergeRule
-from pixtree.runtime.backend import backend as choose_backend
-
-if TYPE_CHECKING:
-    from pixtree.trees.criteria import Criterion
-    from pixtree.trees.cuts import Budget
-    from pixtree.trees.partition import Partition
-
-FORMAT_VERSION = 1
-_STORED = ("features", "parent", "left", "right", "level", "altitude", "gain", "pick")
+from pixtree.trees.criteria import Criterion
+from pixtree.trees.cuts import Budget, Level, budget_of, cut
+from pixtree.trees.partition import Partition
+from pixtree.trees.storage import read_fields, write_tree
+from pixtree.trees.structure import TreeStructure
 
 
 class Contours(NamedTuple):
@@ -40,128 +28,27 @@ class Contours(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Hierarchy:
+class Hierarchy(TreeStructure):
     """A binary tree over the M pixels of an image (those inside its mask): leaves first in raster order, root last.
 
     Every node is 4-connected, but for the last `pieces − 1`, which join the pieces of a mask that do not touch. The maximal nodes
-    of level ≤ t are the paper's partition π_t.
+    of level ≤ t are the paper's partition π_t. Fields and attributes of nodes are those of `TreeStructure`.
     """
-
-    shape: tuple[int, int]
-    features: Tensor  # (C, M) float32: what the tree was built from
-    parent: Tensor  # (2M−1,) int32, −1 at the root; parent[i] > i
-    left: Tensor  # (M−1,) int32: children of inner node M + k
-    right: Tensor  # (M−1,) int32
-    level: Tensor  # (2M−1,) int16: the round that made the node, 0 for pixels
-    altitude: Tensor  # (2M−1,) float32: merge cost in the unit of the similarity, 0 for pixels
-    gain: Tensor  # (M−1,) float32: energy that closing the node adds
-    pick: Tensor  # (M−1,) int32: the region that the absorbed child had picked, u_max of u = right; empty unless asked for
-    rule: MergeRule
-    mask: Tensor | None = None  # (H, W) bool
-    backend: str = "auto"
-
-    @property
-    def leaves(self) -> int:
-        """M, the number of pixels in the tree."""
-        return int(self.features.shape[1])
-
-    @property
-    def kernels(self) -> ModuleType:
-        """The backend's functions for this tree's device."""
-        return choose_backend(self.backend, self.parent.device)
-
-    @cached_property
-    def pieces(self) -> int:
-        """Number of 4-connected pieces of the mask, 1 without one: the fewest regions a cut can have."""
-        return 1 if self.mask is None else 1 + int(torch.isinf(self.altitude[self.leaves :]).sum())
-
-    @cached_property
-    def levels(self) -> int:
-        """T, the number of rounds; `at_level(T)` has `pieces` regions."""
-        connected = self.level[: 2 * self.leaves - self.pieces]
-        return int(connected[-1]) if self.leaves > self.pieces else 0
-
-    @cached_property
-    def size(self) -> Tensor:
-        """Pixels per node, (2M−1,) int32."""
-        return self.kernels.sizes(self.left, self.right)  # type: ignore[no-any-return]
-
-    @cached_property
-    def _moments(self) -> tuple[Tensor, Tensor]:
-        return self.kernels.moments(self.features, self.left, self.right)  # type: ignore[no-any-return]
-
-    @property
-    def mean(self) -> Tensor:
-        """Mean features per node, (2M−1, C) float32. [`eq:aggr`]"""
-        return self._moments[0]
-
-    @property
-    def deviation(self) -> Tensor:
-        """Sum of squared deviations from the mean per node and channel, (2M−1, C) float32."""
-        return self._moments[1]
-
-    @property
-    def variance(self) -> Tensor:
-        """Variance (maximum likelihood) per node and channel, (2M−1, C) float32."""
-        return self.deviation / self.size[:, None].to(torch.float32)
-
-    @cached_property
-    def box(self) -> Tensor:
-        """Bounding boxes (2M−1, 4) int32: top, left, bottom, right, the last two exclusive."""
-        rows, columns = torch.nonzero(self.inside, as_tuple=True)
-        return self.kernels.boxes(rows, columns, self.left, self.right)  # type: ignore[no-any-return]
-
-    @property
-    def inside(self) -> Tensor:
-        """The mask (H, W) bool, all true without one."""
-        return torch.ones(self.shape, dtype=torch.bool, device=self.parent.device) if self.mask is None else self.mask
-
-    @cached_property
-    def edges(self) -> tuple[Tensor, Tensor]:
-        """The pixel graph's edges as pairs of leaves, (|E|,) int64 each."""
-        edges = pixel_edges(self.inside)
-        return edges.first, edges.second
-
-    @cached_property
-    def _edge_joins(self) -> Tensor:
-        return self.kernels.joins(self.parent, *self.edges)  # type: ignore[no-any-return]
-
-    @cached_property
-    def volume(self) -> Tensor:
-        """Vol(S), the exact number of pixel edges inside each node, (2M−1,) int32. [`apx:atoms`]"""
-        return self.kernels.volumes(self.parent, self.left, self.right, self.inside)  # type: ignore[no-any-return]
-
-    @cached_property
-    def scale(self) -> Tensor:
-        """λ of every inner node, (M−1,) float64: the price per region above which the optimal cut closes it; monotone."""
-        return self.kernels.persistence(self.gain, self.left, self.right)  # type: ignore[no-any-return]
-
-    @cached_property
-    def rank(self) -> Tensor:
-        """Order in which nested cuts open the inner nodes, (M−1,) int64: by decreasing (scale, id), so parents come first."""
-        order = torch.argsort(self.scale.flip(0), descending=True, stable=True)
-        rank = torch.empty_like(order)
-        rank[self.leaves - 2 - order] = torch.arange(order.numel(), device=order.device)
-        return rank
 
     def cut(
         self,
         tokens: int | None = None,
         *,
-        criterion: "str | Criterion | None" = None,
+        criterion: str | Criterion | None = None,
         at_most: int | None = None,
-        budget: "Budget | None" = None,
+        budget: Budget | None = None,
         relax: bool = False,
-    ) -> "Partition":
+    ) -> Partition:
         """The partition that one of `tokens`, `criterion`, `at_most` or `budget` asks for; see `pixtree.trees.cuts`."""
-        from pixtree.trees.cuts import budget_of, cut
-
         return cut(self, budget_of(tokens=tokens, criterion=criterion, at_most=at_most, budget=budget), relax=relax)
 
-    def at_level(self, level: int) -> "Partition":
+    def at_level(self, level: int) -> Partition:
         """The paper's partition π_t."""
-        from pixtree.trees.cuts import Level, cut
-
         return cut(self, Level(level))
 
     def contours(self) -> Contours:
@@ -202,39 +89,9 @@ class Hierarchy:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the tree as npz (format version 1, no pickle); the file appears whole or not at all."""
-        target = Path(path)
-        if target.suffix.lower() != ".npz":
-            raise ValueError(f"a tree is saved as .npz, got {target.name!r}; name it {target.stem}.npz")
-        arrays = {name: getattr(self, name).cpu().numpy() for name in _STORED}
-        if self.mask is not None:
-            arrays["mask"] = self.mask.cpu().numpy()
-        rule = np.array(self.rule, dtype=np.float64)
-        with replacing(target) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, version=FORMAT_VERSION, shape=np.array(self.shape), rule=rule, **arrays)
+        write_tree(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], backend: str = "auto") -> "Hierarchy":
         """Read a tree that `save` wrote."""
-        try:
-            with np.load(path, allow_pickle=False) as stored:
-                data = {name: stored[name] for name in stored.files}
-        except FileNotFoundError:
-            raise FileNotFoundError(f"expected a tree saved as .npz, found no file {str(path)!r}; check the path") from None
-        except (ValueError, TypeError, AttributeError, EOFError, OSError, BadZipFile, zlib.error) as error:
-            raise ValueError(f"expected a tree saved as .npz, got {str(path)!r} ({error}); save it again with tree.save") from None
-        if int(data.get("version", -1)) != FORMAT_VERSION:
-            raise ValueError(
-                f"expected a tree of format version {FORMAT_VERSION}, got {data.get('version', 'none')} in {str(path)!r}; "
-                "save it again with this pixtree"
-            )
-        missing = [name for name in ("shape", "rule", *_STORED) if name not in data]
-        if missing:
-            raise ValueError(f"expected a whole tree, got {str(path)!r} without {', '.join(missing)}; save it again with tree.save")
-        cost, energy, floor, quarters, rounds = data["rule"].tolist()
-        return cls(
-            shape=(int(data["shape"][0]), int(data["shape"][1])),
-            mask=torch.from_numpy(data["mask"]) if "mask" in data else None,
-            rule=MergeRule(Cost(int(cost)), Energy(int(energy)), floor, int(quarters), int(rounds)),
-            backend=backend,
-            **{name: torch.from_numpy(data[name]) for name in _STORED},
-        )
+        return cls(backend=backend, **read_fields(path))

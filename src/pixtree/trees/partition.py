@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pixtree.runtime.backend import backend as choose_backend
+from pixtree.kernels import kernels_for
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Partition:
             raise ValueError(
                 f"labels must be integers (H, W) or (B, H, W), got {maps.dtype} of shape {tuple(maps.shape)}; cast or reshape them"
             )
-        kernels = choose_backend(backend, maps.device)
+        kernels = kernels_for(backend, maps.device)
         return cls(torch.stack([kernels.connected_pieces(one) for one in maps.reshape(-1, *maps.shape[-2:])]))
 
     @cached_property

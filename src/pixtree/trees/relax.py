@@ -1,17 +1,18 @@
 """Boundary polishing: pixels at a border move to the neighbouring region that fits them best."""
 
-from types import ModuleType
-
 from torch import Tensor
 
-from pixtree.trees.hierarchy import Hierarchy
+from pixtree.kernels import Kernels
 from pixtree.trees.partition import Partition
+from pixtree.trees.structure import TreeStructure
 
 SWEEPS = 2
 SMOOTHNESS = 20.0  # squared feature units that one more neighbour of the same region is worth; 20 suits Lab
 
 
-def relax_boundaries(partition: Partition, tree: Hierarchy, *, sweeps: int = SWEEPS, smoothness: float = SMOOTHNESS) -> Partition:
+def relax_boundaries(
+    partition: Partition, tree: TreeStructure, *, sweeps: int = SWEEPS, smoothness: float = SMOOTHNESS
+) -> Partition:
     """The partition with polished boundaries: same count, every region still 4-connected; no longer a cut of the tree."""
     height, width = tree.shape
     channels = tree.features.shape[0]
@@ -23,11 +24,8 @@ def relax_boundaries(partition: Partition, tree: Hierarchy, *, sweeps: int = SWE
     return Partition(relaxed(partition.labels[0], features, tree.kernels, sweeps=sweeps, smoothness=smoothness)[None])
 
 
-def relaxed(
-    labels: Tensor, features: Tensor, kernels: ModuleType, *, sweeps: int = SWEEPS, smoothness: float = SMOOTHNESS
-) -> Tensor:
+def relaxed(labels: Tensor, features: Tensor, kernels: Kernels, *, sweeps: int = SWEEPS, smoothness: float = SMOOTHNESS) -> Tensor:
     """Labels (H, W) int32 with polished boundaries, from planes (C, H, W)."""
     moved = kernels.relax(labels, features, sweeps, smoothness)
     # A moved first pixel changes the order of the regions, so they are numbered anew.
-    numbered: Tensor = kernels.connected_pieces(moved)
-    return numbered
+    return kernels.connected_pieces(moved)

@@ -19,8 +19,9 @@ from pixtree.kernels.compiled.grouping import components_of_picks, gather_member
 from pixtree.kernels.compiled.lanes import LANES, absorb_pixel, absorb_region, take_pixel
 from pixtree.kernels.compiled.merging import build, capacities, carve, check_size, kernel_rule, region_energies
 from pixtree.kernels.compiled.picking import pick_on_grid, pick_regions
+from pixtree.kernels.reference import pruning as reference
 from pixtree.kernels.sequential import HEAP_NODE, SPINE_LIMIT
-from pixtree.kernels.types import Cost, ExactCut, MergeRule
+from pixtree.kernels.types import MOST_LEVELS, Cost, ExactCut, MergeRule
 from pixtree.runtime.jit import inlined, kernel
 from pixtree.runtime.scratch import scratch
 
@@ -28,7 +29,6 @@ _f4, _i4, _u4, _i8, _u8 = np.float32, np.int32, np.uint32, np.int64, np.uint64
 _ONE, _ZERO = _f4(1.0), _f4(0.0)
 _GROUP = CHANNELS_PER_LOG
 _GAUSSIAN, _WARD, _LIKELIHOOD = int(Cost.GAUSSIAN), int(Cost.WARD), int(Cost.LIKELIHOOD)
-MOST_LEVELS = 64  # regions at least halve from level to level
 GUESS = 1 / 64  # of τ as a part of E(image) / n: the smallest λ of a photo is 1/6 to 1/90 of it, mostly above 1/40
 SPARSE = 16  # pixels per region from which on the short way pays
 RUNS, RUN = 64, 16  # of pixels that the energy of the image is estimated from: few lines of the cache
@@ -217,7 +217,7 @@ def grow_flat(known, features, shape, rule, tau, slab, levels, offset, tree):
 
 
 @kernel
-def paint(rounds, offset, component, node, above, left, right, opened, parent, top, label, number, labels):
+def label_pixels(rounds, offset, component, node, above, left, right, opened, parent, top, label, number, labels):
     """Labels of the pixels under a cut of the nodes, numbered by first pixel; parent and top are scratch per node.
 
     label: scratch per region of every level; number: scratch per region of the cut.
@@ -315,14 +315,15 @@ def sampled_energy(features, inverse_floor):
     return total * leaves
 
 
-def exact_cut(features: Tensor, shape: tuple[int, int], rule: MergeRule, count: int, levels: bool = False) -> ExactCut:
+def exact_cut(features: Tensor, shape: tuple[int, int], rule: MergeRule, count: int, levels: Tensor | None = None) -> ExactCut:
     """The nested cut with exactly `count` regions, as `open_largest` and `cut_labels` have it of the tree that `build` makes.
 
-    features: planes (C, H·W) float32. levels: also keep the levels; there are none unless rule.prunable, nor of a single
-    pixel.
+    features: planes (C, H·W) float32. levels: to be filled, see the definition.
     """
     leaves = features.shape[1]
-    if not rule.prunable or leaves == 1:
+    if leaves == 1:
+        return reference.exact_cut(features, shape, rule, count, levels)
+    if not rule.prunable:
         tree = build(features, torch.ones(shape, dtype=torch.bool), rule)
         return ExactCut(cut_labels(tree.parent, open_largest(tree.gain, tree.left, tree.right, count - 1)), None)
     check_size(leaves)
@@ -333,7 +334,7 @@ def exact_cut(features: Tensor, shape: tuple[int, int], rule: MergeRule, count: 
     return found or pruned_cut(planes, shape, compiled_rule, count, levels, _ZERO)  # type: ignore[return-value]
 
 
-def pruned_cut(planes: Any, shape: tuple[int, int], rule: Any, count: int, keep: bool, tau: Any) -> ExactCut | None:
+def pruned_cut(planes: Any, shape: tuple[int, int], rule: Any, count: int, kept: Tensor | None, tau: Any) -> ExactCut | None:
     """The cut by way of the nodes of energy ≥ τ, or None where that does not prove to be the cut of the whole tree."""
     channels, leaves = planes.shape
     known = (0, 0, 0) if channels == 3 else (0,) * LANES if 3 < channels <= LANES else ()
@@ -342,7 +343,7 @@ def pruned_cut(planes: Any, shape: tuple[int, int], rule: Any, count: int, keep:
     work, total = 4 * leaves + 3 * half + quarter + 2 * edges + 2 * new_edges + rows + 64, 2 * leaves + MOST_LEVELS
     slab = scratch("tree", work + 6 * total + 3 * leaves)
     arrays = slab[work : work + 6 * total].reshape(6, total)
-    levels = np.empty((4, total), np.uint32) if keep else arrays[:3]
+    levels = arrays[:3] if kept is None else kept.numpy().view(np.uint32)
     component, node, above = arrays[3], arrays[4].view(np.int32), arrays[5].view(np.int32)
     left, right, gain_words = slab[work + 6 * total : work + 6 * total + 3 * leaves].view(np.int32).reshape(3, leaves)
     gain, offset = gain_words.view(np.float32), np.empty(MOST_LEVELS, np.int64)
@@ -358,11 +359,10 @@ def pruned_cut(planes: Any, shape: tuple[int, int], rule: Any, count: int, keep:
         return None
     labels, scratch_label = np.empty(leaves, np.int32), slab[: 2 * made + leaves + total].view(np.int32)
     parent, top, number, label = np.split(scratch_label, [made, 2 * made, 2 * made + leaves])  # what grew the levels is free again
-    paint(rounds, offset, component, node, above, left, right, opened, parent, top, label, number, labels)
-    if not keep:
-        return ExactCut(torch.from_numpy(labels), None)
-    levels[3, : rounds + 2] = offset[: rounds + 2]
-    return ExactCut(torch.from_numpy(labels), torch.from_numpy(levels.view(np.int32)))
+    label_pixels(rounds, offset, component, node, above, left, right, opened, parent, top, label, number, labels)
+    if kept is not None:
+        levels[3, : rounds + 2] = offset[: rounds + 2]
+    return ExactCut(torch.from_numpy(labels), kept)
 
 
 def opened_nodes(left: Any, right: Any, gain: Any, count: int) -> tuple[Any, float]:

@@ -6,15 +6,7 @@ from torch import Tensor
 
 from pixtree.kernels import sequential
 from pixtree.kernels.reference.attributes import inner_by_depth, parents_of
-from pixtree.kernels.reference.merging import build
-from pixtree.kernels.reference.regions import number_by_first, settle
-from pixtree.kernels.types import ExactCut, MergeRule
-
-
-def exact_cut(features: Tensor, shape: tuple[int, int], rule: MergeRule, count: int, levels: bool = False) -> ExactCut:
-    """The nested cut with exactly `count` regions, from planes (C, H·W) float32; the reference keeps no levels."""
-    tree = build(features, torch.ones(shape, dtype=torch.bool, device=features.device), rule)
-    return ExactCut(cut_labels(tree.parent, open_largest(tree.gain, tree.left, tree.right, count - 1)), None)
+from pixtree.kernels.reference.pieces import number_by_first, settle
 
 
 def cut_labels(parent: Tensor, opened: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pixtree.kernels.arithmetic import CHANNELS_PER_LOG, log_at_least_one, order_key, square_root
-from pixtree.kernels.reference.regions import number_by_first, settle
+from pixtree.kernels.reference.pieces import number_by_first, settle
 from pixtree.kernels.types import Cost, Edges, Energy, MergeRule, Tree
 
 NONE = torch.iinfo(torch.int64).max
@@ -222,14 +222,26 @@ class _Growth:
         return Tree(self.parent, self.left, self.right, self.level, self.altitude, self.gain, self.pick)
 
 
+class Round(NamedTuple):
+    """Who picked whom in one round, and the component that each region joined."""
+
+    pick: Tensor  # (R,) int64: the region at the other end of the picked edge
+    component: Tensor  # (R,) int64
+
+
 def build(features: Tensor, inside: Tensor, rule: MergeRule, picks: bool = False) -> Tree:
     """The tree of the pixels inside a mask (H, W); features are planes (C, M) float32 of its M pixels in raster order.
 
     picks: also keep which region every absorbed member had picked.
     O(M) work per round, O(log M) rounds; a step per member of the largest component of each round.
     """
+    return build_with_rounds(features, inside, rule, picks)[0]
+
+
+def build_with_rounds(features: Tensor, inside: Tensor, rule: MergeRule, picks: bool = False) -> tuple[Tree, list[Round]]:
+    """The tree, and the rounds in which it grew."""
     leaves, device = features.shape[1], features.device
-    growth = _Growth(leaves, rule, picks, device)
+    growth, rounds = _Growth(leaves, rule, picks, device), []
     zeros = torch.zeros(leaves, dtype=torch.float32, device=device)
     mean = features.T.contiguous()
     regions = Regions(torch.arange(leaves, device=device), zeros + 1.0, mean, torch.zeros_like(mean), zeros)
@@ -244,6 +256,7 @@ def build(features: Tensor, inside: Tensor, rule: MergeRule, picks: bool = False
         component, count = components_of_picks(picked, other)
         order = lexicographic_order(edge, key[edge], component)
         regions = growth.absorb(regions, component, count, order, cost[edge], other, level)
+        rounds.append(Round(other, component))
         edges = contract(edges, component, count)
     growth.join_pieces(regions.node.tolist(), level + 1)
-    return growth.tree()
+    return growth.tree(), rounds

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pixtree.runtime.jit import kernel
-from pixtree.trees.build import hierarchy_of_features
+from pixtree.trees.build import hierarchy_of_planes
+from pixtree.trees.options import TreeOptions
 from pixtree.trees.similarity import Ward
 from pixtree.vector.regions.merging import Agglomeration, agglomerate
 
@@ -73,9 +74,8 @@ def grow_regions(
     cells: per pixel and axis, of the grid on which boundaries will be found; coarser ones start from fewer, larger regions.
     """
     height, width = int(planes.shape[1]), int(planes.shape[2])
-    tree = hierarchy_of_features(
-        planes.flatten(1), (height, width), mask=mask, similarity=Ward(), energy="squared_error", backend="auto"
-    )
+    rule = TreeOptions(similarity=Ward(), energy="squared_error").rule
+    tree = hierarchy_of_planes(planes.flatten(1), (height, width), rule, mask=mask)
     small = min(max(tree.leaves * cells**2 // CELLS_PER_REGION, SMALL_PER_PATH * most, tree.pieces), tree.leaves)
     base: NDArray[np.int32] = tree.cut(small).numpy()
     weight = pixel_weights(planes) if weights is None else weights

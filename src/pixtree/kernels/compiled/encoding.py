@@ -1,4 +1,4 @@
-"""The encoder on the CPU, forwards and backwards in numba: `Encoder.forward`, fused.
+"""The encoder on the CPU, forwards and backwards in numba: the definition, fused.
 
 The image is a grid of cells of 4×4 pixels, each of which c₂(silu(c₁ x)) makes one vector of. Blocks of cells go through both
 layers at a time, so that what lies between them never leaves the cache; the backward pass computes it again. Rows of a block are
@@ -12,7 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pixtree.kernels import operators
 from pixtree.kernels.compiled.arithmetic import from_bits
+from pixtree.kernels.reference import encoding as reference
+from pixtree.kernels.types import EncoderLayers
 from pixtree.runtime.jit import tolerant, tolerant_inlined
 from pixtree.runtime.threads import each
 
@@ -27,13 +30,27 @@ _LOG2_E, _LN2_HIGH, _LN2_LOW, _STEEPEST = _f4(1.44269504), _f4(0.693359375), _f4
 _FAR0, _NEAR0, _FAR1, _NEAR1 = _f4(0.375), _f4(0.625), _f4(0.125), _f4(0.875)
 
 
-@torch.library.custom_op("pixtree::encode", mutates_args=(), device_types="cpu")
-def encode(images: Tensor, lift: Tensor, offset: Tensor, first: Tensor, bias: Tensor, second: Tensor, shift: Tensor) -> Tensor:
-    """Features (B, d, H, W) float32 of images (B, C, H, W) float32: A x + b + up(c₂(silu(c₁ x))), c₁ and c₂ of 2×2, stride 2.
+def encode(images: Tensor, layers: EncoderLayers) -> Tensor:
+    """Features (B, d, H, W) of images (B, C, H, W); see the definition."""
+    if _is_fused(images, layers):
+        features: Tensor = operators.encode(images, *layers.tensors())
+        return features
+    # One image after the other keeps a CPU's caches and pages warm: twice as fast as the batch at once.
+    return torch.cat([reference.encode(part, layers) for part in torch.split(images, 1)])
 
-    lift, offset: A (d, C, 1, 1) and b (d,). first, bias: of c₁, (h, C, 2, 2) and (h,). second, shift: of c₂, (d, h, 2, 2) and (d,).
-    No gradient reaches the images.
-    """
+
+def _is_fused(images: Tensor, layers: EncoderLayers) -> bool:
+    """Whether the fused kernel has what is asked for: the default layers in float32, without gradients of images."""
+    default = layers.first is not None and layers.first.shape[2] == 2 and not (layers.activation or layers.corners)
+    single = images.dtype == layers.lift.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
+    fits = images.ndim == 4 and images.shape[1] == layers.lift.shape[1]  # else the convolution says what is wrong
+    return default and single and fits and not (images.requires_grad and torch.is_grad_enabled())
+
+
+def encode_batch(
+    images: Tensor, lift: Tensor, offset: Tensor, first: Tensor, bias: Tensor, second: Tensor, shift: Tensor
+) -> Tensor:
+    """What the operator `encode` computes."""
     features = images.new_empty((images.shape[0], lift.shape[0], *images.shape[2:]))
     pixels, planes = images.detach().contiguous().numpy(), features.numpy()
     weights = [_rows(lift), offset, _rows(first), bias, _corners(second), shift]
@@ -42,11 +59,10 @@ def encode(images: Tensor, lift: Tensor, offset: Tensor, first: Tensor, bias: Te
     return features
 
 
-@torch.library.custom_op("pixtree::encode_backward", mutates_args=(), device_types="cpu")
-def encode_backward(
+def pull_batch(
     gradient: Tensor, images: Tensor, first: Tensor, bias: Tensor, second: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of A, b, of c₁'s weight and bias, and of c₂'s, from that of the features (B, d, H, W)."""
+    """What the operator `encode_backward` computes."""
     batch, channels, depth, hidden = images.shape[0], images.shape[1], second.shape[0], second.shape[1]
     shapes = ((depth, channels + 1), (hidden, 4 * channels), (hidden,), (4, depth, hidden), (depth,))
     sums = [images.new_zeros((batch, *shape)) for shape in shapes]
@@ -71,38 +87,6 @@ def _rows(weight: Tensor) -> Tensor:
 def _corners(weight: Tensor) -> Tensor:
     """A convolution's weight (O, I, 2, 2) as one matrix (O, I) for each of its four places, (4, O, I)."""
     return weight.permute(2, 3, 0, 1).flatten(0, 1)
-
-
-@encode.register_fake
-def _(images: Tensor, lift: Tensor, offset: Tensor, first: Tensor, bias: Tensor, second: Tensor, shift: Tensor) -> Tensor:
-    return images.new_empty((images.shape[0], lift.shape[0], *images.shape[2:]))
-
-
-@encode_backward.register_fake
-def _(
-    gradient: Tensor, images: Tensor, first: Tensor, bias: Tensor, second: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    depth, channels = second.shape[0], images.shape[1]
-    residual = images.new_empty((depth, channels, 1, 1)), images.new_empty(depth)
-    return (
-        *residual,
-        first.new_empty(first.shape),
-        bias.new_empty(bias.shape),
-        second.new_empty(second.shape),
-        second.new_empty(depth),
-    )
-
-
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    images, _, _, first, bias, second, _ = inputs
-    ctx.save_for_backward(images, first, bias, second)
-
-
-def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-    return None, *encode_backward(gradient, *ctx.saved_tensors)
-
-
-encode.register_autograd(_backward, setup_context=_keep)
 
 
 @tolerant_inlined

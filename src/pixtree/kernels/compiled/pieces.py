@@ -51,23 +51,3 @@ def connected_pieces(labels: Tensor) -> Tensor:
     pieces = np.empty(maps.shape, np.int32)
     number_pieces(maps, np.empty(maps.size, np.int64), pieces)
     return torch.from_numpy(pieces)
-
-
-@kernel
-def count_within(values, limit):
-    """Number of values (C, N) of at most that magnitude; NaN is none."""
-    found = 0
-    for c in range(values.shape[0]):
-        row, inside = values[c], 0
-        for i in range(row.size):
-            inside += 1 if abs(row[i]) <= limit else 0
-        found += inside
-    return found
-
-
-def all_within(values: Tensor, limit: float) -> bool:
-    """Whether all values (C, N) float32 are numbers of at most that magnitude.
-
-    Not by torch: its operators start threads of their own in each of ours, which then wait for them by spinning.
-    """
-    return bool(count_within(values.contiguous().numpy(), np.float32(limit)) == values.numel())

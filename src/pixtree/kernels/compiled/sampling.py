@@ -1,4 +1,4 @@
-"""Mean injection and sampling of bounding boxes on the CPU, forwards and backwards in numba: `sampling.extract`, fused.
+"""Mean injection and sampling of bounding boxes on the CPU, forwards and backwards in numba: the definition, fused.
 
 The injected picture x̂ exists one image at a time, in memory that a thread keeps, with four channels side by side: every tap of a
 sample is one vector. A row of samples first blends its two rows of the picture over the columns of the box, then interpolates along
@@ -12,6 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pixtree.kernels import operators
+from pixtree.kernels.compiled.precision import in_full_precision
+from pixtree.kernels.reference import sampling as reference
 from pixtree.runtime.jit import inlined, tolerant, tolerant_inlined
 from pixtree.runtime.scratch import scratch
 from pixtree.runtime.threads import each
@@ -22,8 +25,25 @@ _u8 = np.uint64
 _ONE, _TWO, _THREE, _FOUR = _u8(1), _u8(2), _u8(3), _u8(LANES)
 
 
-@torch.library.custom_op("pixtree::sample_boxes", mutates_args=(), device_types="cpu")
-def sample_boxes(
+def sample(
+    pixels: Tensor,
+    change: Tensor,
+    scale: Tensor,
+    shift: Tensor,
+    labels: Tensor,
+    frame: Tensor,
+    mix: Tensor,
+    background: Tensor,
+) -> Tensor:
+    """F(S) (B, N, C, q, q) of scale · (x + δ) + shift; see the definition."""
+    arguments = (pixels, change, scale, shift, labels, frame, mix, background)
+    if pixels.requires_grad or not in_full_precision(pixels):
+        return reference.sample(*arguments)
+    tokens: Tensor = operators.sample_boxes(*arguments)[0]
+    return tokens
+
+
+def sample_batch(
     pixels: Tensor,
     change: Tensor,
     scale: Tensor,
@@ -33,11 +53,7 @@ def sample_boxes(
     mix: Tensor,
     background: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """F(S) (B, N, C, q, q) and M⁺ (B, N, q, q) of scale · (x + δ) + shift.
-
-    pixels: x (B, C, H, W), to which no gradient flows. change: δ of each region, (B, N, C). scale, shift: (C,), without gradient.
-    labels: (B, H, W), whose negative pixels have no δ. frame, mix, background: as in `sampling.extract`.
-    """
+    """What the operator `sample_boxes` computes."""
     batch, channels = pixels.shape[:2]
     count, samples = frame.shape[1], background.shape[-1]
     tokens = pixels.new_empty((batch, count, channels, samples, samples))
@@ -52,8 +68,7 @@ def sample_boxes(
     return tokens, inside
 
 
-@torch.library.custom_op("pixtree::sample_boxes_backward", mutates_args=(), device_types="cpu")
-def sample_boxes_backward(
+def spread_batch(
     gradient: Tensor,
     pixels: Tensor,
     change: Tensor,
@@ -65,7 +80,7 @@ def sample_boxes_backward(
     background: Tensor,
     inside: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of δ (B, N, C), of λ per image (B,), and of β per image (B, C, q, q)."""
+    """What the operator `sample_boxes_backward` computes."""
     changes, mixes = torch.zeros_like(change, memory_format=torch.contiguous_format), pixels.new_zeros(pixels.shape[0])
     betas = pixels.new_zeros((pixels.shape[0], *background.shape))
     inputs = _arrays(gradient, pixels, change, labels, frame, inside)
@@ -90,46 +105,9 @@ def _scratch(pixels: Tensor, pictures: int) -> Array:
     return slab.reshape(pictures, -1)
 
 
-@sample_boxes.register_fake
-def _(
-    pixels: Tensor, change: Tensor, scale: Tensor, shift: Tensor, labels: Tensor, frame: Tensor, mix: Tensor, background: Tensor
-) -> tuple[Tensor, Tensor]:
-    shape = (pixels.shape[0], frame.shape[1], *background.shape)
-    return pixels.new_empty(shape), pixels.new_empty((*shape[:2], *background.shape[1:]))
-
-
-@sample_boxes_backward.register_fake
-def _(
-    gradient: Tensor,
-    pixels: Tensor,
-    change: Tensor,
-    scale: Tensor,
-    shift: Tensor,
-    labels: Tensor,
-    frame: Tensor,
-    mix: Tensor,
-    background: Tensor,
-    inside: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:
-    return change.new_empty(change.shape), pixels.new_empty(pixels.shape[0]), pixels.new_empty((pixels.shape[0], *background.shape))
-
-
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    ctx.mark_non_differentiable(output[1])
-    ctx.save_for_backward(*inputs, output[1])
-
-
-def _backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-    changes, mixes, betas = sample_boxes_backward(gradient, *ctx.saved_tensors)
-    return None, changes, None, None, None, None, mixes.sum(), betas.sum(0)
-
-
-sample_boxes.register_autograd(_backward, setup_context=_keep)
-
-
 @inlined  # to the last digit: both passes must agree on where samples lie
 def place_taps(start: Any, side: Any, samples: int, size: int, low: Array, high: Array, fraction: Array) -> None:
-    """Bilinear taps of one axis; see `sampling.taps`."""
+    """Bilinear taps of one axis; see the definition's `taps`."""
     for i in range(samples):
         position = start + (np.float32(i) + np.float32(0.5)) * (side / np.float32(samples)) - np.float32(0.5)
         position = min(max(position, np.float32(0.0)), np.float32(size - 1))

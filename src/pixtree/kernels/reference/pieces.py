@@ -45,8 +45,3 @@ def connected_pieces(labels: Tensor) -> Tensor:
     is_first = (root == index.flatten()) & ~outside
     number = (is_first.cumsum(0) - 1)[root]
     return number.masked_fill(outside, -1).view(height, width).to(torch.int32)
-
-
-def all_within(values: Tensor, limit: float) -> bool:
-    """Whether all values are numbers of at most that magnitude."""
-    return bool((values.abs() <= limit).all())

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from pixtree.evaluation.datasets import AnnotatedPhoto
-from pixtree.evaluation.superpixels import MEASURES, scores
+from pixtree.evaluation.superpixels import MEASURES, superpixel_scores
 from pixtree.kernels.fidelity import psnr
 from pixtree.partitioners import NAMES, Baseline, partitioner
 from pixtree.trees.partition import Partition
@@ -32,7 +32,7 @@ class Sample:
     """One method on one photo at one count."""
 
     method: str
-    tokens: int  # asked for
+    tokens: int  # requested
     photo: str
     segments: int  # the method's own
     pieces: int  # their 4-connected pieces
@@ -48,7 +48,7 @@ def method(name: str, tokens: int) -> Baseline:
     return partitioner(partitioner_name, tokens, **options)
 
 
-def compare(
+def compare_superpixels(
     photos: Sequence[AnnotatedPhoto], methods: Sequence[str], counts: Sequence[int], workers: int = 1
 ) -> Iterator[list[Sample]]:
     """Samples of all methods on one photo at one count, in the order in which they are ready.
@@ -64,18 +64,18 @@ def compare(
     jobs = [(photo, tuple(methods), count) for photo in photos for count in counts]
     if workers == 1:
         warm_up(methods)
-        yield from (measure(*job) for job in jobs)
+        yield from (measure_photo(*job) for job in jobs)
         return
     # spawned, since forking a process with running threads can hang
     pool = ProcessPoolExecutor(workers, get_context("spawn"), _prepare_worker, (tuple(methods),))
     try:
-        for ready in as_completed([pool.submit(measure, *job) for job in jobs]):
+        for ready in as_completed([pool.submit(measure_photo, *job) for job in jobs]):
             yield ready.result()
     finally:  # a failure or Ctrl-C does not wait for the rest
         pool.shutdown(cancel_futures=True)
 
 
-def measure(photo: AnnotatedPhoto, methods: Sequence[str], tokens: int) -> list[Sample]:
+def measure_photo(photo: AnnotatedPhoto, methods: Sequence[str], tokens: int) -> list[Sample]:
     """One sample per method."""
     array, truths = photo.pixels(), photo.segmentations()
     image = torch.from_numpy(array).permute(2, 0, 1).contiguous()  # HWC -> CHW
@@ -88,20 +88,20 @@ def measure(photo: AnnotatedPhoto, methods: Sequence[str], tokens: int) -> list[
         labels = chosen.labels_at(image, setting)
         seconds = time.process_time() - start
         pieces = int(Partition.from_labels(labels).counts[0])
-        found = scores(labels, values, truths)
+        found = superpixel_scores(labels, values, truths)
         samples.append(Sample(name, tokens, photo.name, int(labels.max()) + 1, pieces, seconds, found))
     return samples
 
 
 def warm_up(methods: Sequence[str]) -> None:
-    """Run every method once on a small picture: imports and compilation are not what a run costs."""
+    """Run every method once on a small picture, so that no run is charged for imports and compilation."""
     picture = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (3, 48, 64), np.uint8))
     for name in methods:
         method(name, 12).raw_labels(picture)
 
 
 def _prepare_worker(methods: Sequence[str]) -> None:
-    """One thread per process: the others' time is the other workers'."""
+    """Use one thread per process, since the other cores belong to the other workers."""
     torch.set_num_threads(1)
     try:
         import cv2

@@ -6,7 +6,6 @@ G_u += |u|/|P| G_P − 2πw a_u (f_u − f_m), G_m += 2πw a_u (f_u − f_m), �
 A group is the part of a component that lies inside one region of the cut: all of it, or, at the cut, the members with one label.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pixtree.kernels.segments import region_means
+from pixtree.kernels import operators
+from pixtree.kernels.compiled.segments import batch_means
 from pixtree.runtime.jit import tolerant, tolerant_inlined
 from pixtree.runtime.scratch import scratch
 from pixtree.runtime.threads import each
@@ -27,51 +27,41 @@ STRIP = 128  # pixels that are turned from planes to rows together
 _u8 = np.uint64
 
 
-@torch.library.custom_op("pixtree::straight_means", mutates_args=())
 def straight_means(
-    features: Tensor, fixed: Tensor, weight: Tensor, precision: Tensor, labels: Tensor, count: int, levels: Sequence[Tensor]
+    features: Tensor, fixed: Tensor, weight: Tensor, precision: Tensor, labels: Tensor, count: int, levels: Tensor
 ) -> Tensor:
-    """Region means (B, N, d) of features (B, d, P), whose gradient also reaches κ; levels are those of `ExactCut`, per image."""
-    return region_means(features, labels, count)
+    """Region means (B, N, d) of features (B, d, P), whose gradient also reaches κ; see the definition."""
+    means: Tensor = operators.straight_means(features, fixed, weight, precision, labels, count, levels)
+    return means
 
 
-@straight_means.register_fake
-def _(
-    features: Tensor, fixed: Tensor, weight: Tensor, precision: Tensor, labels: Tensor, count: int, levels: Sequence[Tensor]
-) -> Tensor:
-    return features.new_empty((features.shape[0], count, features.shape[1]))
+def mean_batch(features: Tensor, labels: Tensor, count: int) -> Tensor:
+    """What the operator `straight_means` computes."""
+    return batch_means(features, labels, count)[0]
 
 
-@torch.library.custom_op("pixtree::straight_gradients", mutates_args=(), device_types="cpu")
-def straight_gradients(
-    gradient: Tensor, features: Tensor, fixed: Tensor, weight: Tensor, precision: Tensor, labels: Tensor, levels: Sequence[Tensor]
+def pull_batch(
+    gradient: Tensor, features: Tensor, fixed: Tensor, weight: Tensor, precision: Tensor, labels: Tensor, levels: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of the features (B, d, P), and of (w, π) per image, (B, 2)."""
+    """What the operator `straight_gradients` computes."""
     planes = torch.empty_like(features, memory_format=torch.contiguous_format)
     scalars = features.new_zeros((features.shape[0], 2))
-    inputs = [one.contiguous().numpy() for one in (gradient, features, fixed.to(features.dtype), labels)]
+    inputs = [one.contiguous().numpy() for one in (gradient, features, fixed.to(features.dtype), labels, levels)]
     scale = (weight.numpy().reshape(1)[0], precision.numpy().reshape(1)[0])
     depth, others = features.shape[1], fixed.shape[1]
     usual = ((0,) * depth, (0,) * others) if (depth, others) == USUAL else ((), ())
+    regions = levels.shape[2]
+    values = regions * (2 * depth + others + COLUMNS)
+    words = values * features.element_size() // 4 // 2 * 2 + 2  # even, so that it can be read as float64
 
     def of_image(image: int) -> None:
-        regions = levels[image].shape[1]
-        values = regions * (2 * depth + others + COLUMNS)
-        words = values * features.element_size() // 4 // 2 * 2 + 2  # even, so that it can be read as float64
         slab = scratch("tree", words + regions)
         region, numbers = slab[words : words + regions].view(np.int32), slab[:words].view(inputs[1].dtype)[:values]
         found = planes[image].numpy(), scalars[image].numpy()
-        pull_back(*usual, *(one[image] for one in inputs), levels[image].numpy(), *scale, numbers, region, *found)
+        pull_back(*usual, *(one[image] for one in inputs), *scale, numbers, region, *found)
 
     each(of_image, range(features.shape[0]))
     return planes, scalars
-
-
-@straight_gradients.register_fake
-def _(
-    gradient: Tensor, features: Tensor, fixed: Tensor, weight: Tensor, precision: Tensor, labels: Tensor, levels: Sequence[Tensor]
-) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(features), features.new_empty((features.shape[0], 2))
 
 
 @tolerant
@@ -93,7 +83,7 @@ def pull_back(
     """One image: from gradients of regions (N, d) to planes (d, P) and scalars (2,); see the head of this file.
 
     learned, further: tuples of lengths d and K where those are known when compiling, else empty.
-    slab, region: scratch, see `straight_gradients`. Rows of all levels stand one after another, pixels first.
+    slab, region: scratch, see `pull_batch`. Rows of all levels stand one after another, pixels first.
     """
     depth = len(learned) if len(learned) > 0 else features.shape[0]
     others = len(further) if len(further) > 0 else fixed.shape[0]
@@ -326,18 +316,3 @@ def to_group(
         of_weight -= precision * change * near[i - begin]
         of_precision -= change * far[i - begin]
     return of_weight, of_precision
-
-
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    features, fixed, weight, precision, labels, _, levels = inputs
-    ctx.save_for_backward(features, fixed, weight, precision, labels, *levels)
-
-
-def _backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-    features, fixed, weight, precision, labels, *levels = ctx.saved_tensors
-    planes, scalars = straight_gradients(gradient, features, fixed, weight, precision, labels, levels)
-    of_weight, of_precision = scalars.sum(0).unbind()
-    return planes, None, of_weight, of_precision, None, None, [None] * len(levels)
-
-
-straight_means.register_autograd(_backward, setup_context=_keep)

@@ -1,13 +1,10 @@
-"""The kernels as torch operators (`torch.ops.pixtree.*`), of known shapes, so that models around them compile and export.
-
-Each runs the backend that suits its tensors' device. None has a gradient: structure is integer work.
-"""
+"""Trees, cuts and colours as operators; each runs what suits its tensors' device. Structure has no gradient."""
 
 import torch
 from torch import Tensor
 
+from pixtree.kernels.dispatch import kernels_for
 from pixtree.kernels.types import Cost, Energy, MergeRule
-from pixtree.runtime.backend import backend
 from pixtree.runtime.threads import each
 
 _DEFAULT = MergeRule()
@@ -28,7 +25,7 @@ def _checked(features: Tensor, leaves: int, count: int = 1) -> None:
 @torch.library.custom_op("pixtree::lab", mutates_args=())
 def lab(image: Tensor) -> Tensor:
     """L, a, b of an sRGB image (3, H, W), uint8 or float 0..1, as planes (3, H·W) float32."""
-    return backend("auto", image.device).lab(image)  # type: ignore[no-any-return]
+    return kernels_for("auto", image.device).lab(image)
 
 
 @lab.register_fake
@@ -49,7 +46,7 @@ def build(
     """The fields of a `Tree` (picks aside) from feature planes (C, M) and a mask (H, W); the numbers are `MergeRule`'s."""
     _checked(features, int(inside.sum()))
     rule = MergeRule(Cost(cost), Energy(energy), floor, length_quarters, ward_rounds)
-    parent, left, right, level, altitude, gain, _ = backend("auto", features.device).build(features, inside, rule)
+    parent, left, right, level, altitude, gain, _ = kernels_for("auto", features.device).build(features, inside, rule)
     return parent, left, right, level, altitude, gain
 
 
@@ -75,7 +72,7 @@ def open_largest(gain: Tensor, left: Tensor, right: Tensor, count: int) -> Tenso
     """The `count` inner nodes of largest (λ, id), (M−1,) bool."""
     if not 0 <= count <= gain.numel():
         raise ValueError(f"between 0 and {gain.numel()} inner nodes can be opened, got {count}; ask for as many")
-    return backend("auto", gain.device).open_largest(gain, left, right, count)  # type: ignore[no-any-return]
+    return kernels_for("auto", gain.device).open_largest(gain, left, right, count)
 
 
 @open_largest.register_fake
@@ -86,7 +83,7 @@ def _(gain: Tensor, left: Tensor, right: Tensor, count: int) -> Tensor:
 @torch.library.custom_op("pixtree::cut_labels", mutates_args=())
 def cut_labels(parent: Tensor, opened: Tensor) -> Tensor:
     """Regions of the leaves under a cut, (M,) int32, numbered by first leaf."""
-    return backend("auto", parent.device).cut_labels(parent, opened)  # type: ignore[no-any-return]
+    return kernels_for("auto", parent.device).cut_labels(parent, opened)
 
 
 @cut_labels.register_fake
@@ -97,7 +94,7 @@ def _(parent: Tensor, opened: Tensor) -> Tensor:
 @torch.library.custom_op("pixtree::relax", mutates_args=())
 def relax(labels: Tensor, features: Tensor, sweeps: int, smoothness: float) -> Tensor:
     """Labels (H, W) int32 after boundary polishing; features are planes (C, H, W) float32."""
-    return backend("auto", labels.device).relax(labels, features, sweeps, smoothness)  # type: ignore[no-any-return]
+    return kernels_for("auto", labels.device).relax(labels, features, sweeps, smoothness)
 
 
 @relax.register_fake
@@ -108,7 +105,7 @@ def _(labels: Tensor, features: Tensor, sweeps: int, smoothness: float) -> Tenso
 @torch.library.custom_op("pixtree::connected_pieces", mutates_args=())
 def connected_pieces(labels: Tensor) -> Tensor:
     """4-connected pieces of equal labels (H, W), int32, numbered by first pixel."""
-    return backend("auto", labels.device).connected_pieces(labels)  # type: ignore[no-any-return]
+    return kernels_for("auto", labels.device).connected_pieces(labels)
 
 
 @connected_pieces.register_fake
@@ -127,15 +124,14 @@ def exact_labels(
     ward_rounds: int = _DEFAULT.ward_rounds,
 ) -> Tensor:
     """Labels (B, H, W) int32 of exactly min(count, H·W) regions per image from feature maps (B, C, H, W) float32, in threads."""
-    kernels = backend("auto", features.device)
+    kernels = kernels_for("auto", features.device)
     rule = MergeRule(Cost(cost), Energy(energy), floor, length_quarters, ward_rounds)
     shape = (features.shape[-2], features.shape[-1])
 
     def labels_of(image: Tensor) -> Tensor:
         _checked(image, shape[0] * shape[1], count)
         cut = kernels.exact_cut(image.flatten(1).contiguous(), shape, rule, min(count, shape[0] * shape[1]))
-        labels: Tensor = cut.labels
-        return labels.view(shape)
+        return cut.labels.view(shape)
 
     labels = each(labels_of, features.unbind())
     return torch.stack(labels) if labels else features.new_empty((0, *shape), dtype=torch.int32)

@@ -8,10 +8,10 @@ import pytest
 from PIL import Image
 from skimage import data
 
-from pixtree.evaluation.comparison import METHODS, Sample, compare, measure, rows
 from pixtree.evaluation.datasets import annotated_photos
-from pixtree.evaluation.plots import plot_comparison
+from pixtree.evaluation.plots import plot_superpixels
 from pixtree.evaluation.records import provenance, write_record, write_table
+from pixtree.evaluation.superpixel_comparison import METHODS, Sample, compare_superpixels, measure_photo, rows
 from pixtree.evaluation.superpixels import MEASURES
 
 
@@ -32,7 +32,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def found(folder):
     names = ("grid", "pixtree", "pixtree-nested", "quadtree")
-    return rows([sample for some in compare(annotated_photos(folder), names, (12, 48)) for sample in some])
+    return rows([sample for some in compare_superpixels(annotated_photos(folder), names, (12, 48)) for sample in some])
 
 
 def test_there_is_a_row_per_method_and_count_with_every_measure(found):
@@ -78,16 +78,16 @@ def test_one_photo_has_no_standard_error():
 def test_unknown_methods_and_counts_show_before_any_work(folder):
     photos = annotated_photos(folder)
     with pytest.raises(ValueError, match="choose from pixtree, pixtree-nested"):
-        next(compare(photos, ["pixtree", "magic"], [10]))
+        next(compare_superpixels(photos, ["pixtree", "magic"], [10]))
     with pytest.raises(ValueError, match="at least 1 region"):
-        next(compare(photos, ["pixtree"], [0]))
+        next(compare_superpixels(photos, ["pixtree"], [0]))
     with pytest.raises(ValueError, match="at least 1 worker"):
-        next(compare(photos, ["pixtree"], [10], workers=0))
+        next(compare_superpixels(photos, ["pixtree"], [10], workers=0))
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_can_be_measured(folder, name):
-    (sample,) = measure(annotated_photos(folder)[0], [name], 12)
+    (sample,) = measure_photo(annotated_photos(folder)[0], [name], 12)
     assert sample.method == name
     assert 0 < sample.scores["boundary_recall"] <= 1
     assert 1 <= sample.segments <= sample.pieces
@@ -97,7 +97,8 @@ def test_every_method_can_be_measured(folder, name):
 def test_workers_find_what_one_process_finds(folder):
     photos = annotated_photos(folder)
     alone, together = (
-        rows([sample for some in compare(photos, ["grid", "quadtree"], [12], workers) for sample in some]) for workers in (1, 2)
+        rows([sample for some in compare_superpixels(photos, ["grid", "quadtree"], [12], workers) for sample in some])
+        for workers in (1, 2)
     )
     assert [{**row, "seconds": 0} for row in alone] == [{**row, "seconds": 0} for row in together]
 
@@ -106,7 +107,7 @@ def test_records_tables_and_plots_are_written(found, tmp_path):
     record = {"benchmark": "superpixels", **provenance("pixtree evaluate"), "rows": found, "endless": [float("inf")]}
     write_record(record, tmp_path / "r.json")
     write_table(found, tmp_path / "r.csv")
-    plot_comparison(found, tmp_path / "r.png")
+    plot_superpixels(found, tmp_path / "r.png")
     read = json.loads((tmp_path / "r.json").read_text())
     assert read["rows"] == found
     assert read["endless"] == [None]

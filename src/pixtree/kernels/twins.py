@@ -1,0 +1,54 @@
+"""CompiledKernels: the functions that have a compiled twin; all others stay what they are by definition."""
+
+from pixtree.kernels.compiled import (
+    ancestry,
+    attributes,
+    colour,
+    cutting,
+    encoding,
+    features,
+    merging,
+    pieces,
+    positions,
+    pruning,
+    sampling,
+    segments,
+    straight_through,
+)
+from pixtree.kernels.definitions import Kernels
+
+
+class CompiledKernels(Kernels):
+    """Numba on the CPU. What decides trees is equal to the definition bit for bit, learned values to the last digits."""
+
+    trace = staticmethod(ancestry.trace)
+    boxes = staticmethod(attributes.boxes)
+    joins = staticmethod(attributes.joins)
+    moments = staticmethod(attributes.moments)
+    sizes = staticmethod(attributes.sizes)
+    sum_upwards = staticmethod(attributes.sum_upwards)
+    volumes = staticmethod(attributes.volumes)
+    lab = staticmethod(colour.lab)
+    best_ancestors = staticmethod(cutting.best_ancestors)
+    cheapest_cut = staticmethod(cutting.cheapest_cut)
+    cut_labels = staticmethod(cutting.cut_labels)
+    open_largest = staticmethod(cutting.open_largest)
+    persistence = staticmethod(cutting.persistence)
+    relax = staticmethod(cutting.relax)
+    encode = staticmethod(encoding.encode)
+    all_within = staticmethod(features.all_within)
+    colours = staticmethod(features.colours)
+    distance_planes = staticmethod(features.distance_planes)
+    build = staticmethod(merging.build)
+    connected_pieces = staticmethod(pieces.connected_pieces)
+    cell_counts = staticmethod(positions.cell_counts)
+    embed_cells = staticmethod(positions.embed_cells)
+    joint_histogram = staticmethod(positions.joint_histogram)
+    exact_cut = staticmethod(pruning.exact_cut)
+    sample = staticmethod(sampling.sample)
+    paint = staticmethod(segments.paint)
+    region_boxes = staticmethod(segments.region_boxes)
+    region_means = staticmethod(segments.region_means)
+    region_sizes = staticmethod(segments.region_sizes)
+    region_sums = staticmethod(segments.region_sums)
+    straight_means = staticmethod(straight_through.straight_means)

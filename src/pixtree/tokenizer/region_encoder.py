@@ -1,0 +1,116 @@
+"""RegionEncoder: from images to regions with learned features and colours; what reconstruction trains and what ships."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from pixtree.kernels import kernels_for
+from pixtree.tokenizer.aggregation import MODES, Similarity, region_features
+from pixtree.tokenizer.cutting import Cuts, cut, cuts_of_partition
+from pixtree.tokenizer.distance import Distance
+from pixtree.tokenizer.encoder import Encoder
+from pixtree.trees.cuts import Budget, is_whole
+from pixtree.trees.options import TreeOptions
+from pixtree.trees.partition import Partition
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedRegions:
+    """The regions of a batch; P = H·W, N rows per image, zeros where an image has fewer regions."""
+
+    partition: Partition
+    full: bool  # whether every image has N regions
+    picture: Tensor  # x (B, C, H, W), float 0..1
+    features: Tensor  # f₀ (B, d, P)
+    pooled: Tensor  # f* (B, N, d)
+    means: Tensor  # x̄* (B, N, C)
+    colours: Tensor  # W f* (B, N, C)
+    fixed: Tensor | None  # what else decides the partition, (B, K, P); None without gradients
+
+    @property
+    def count(self) -> int:
+        """N, rows per image."""
+        return int(self.pooled.shape[1])
+
+    @property
+    def pixels(self) -> Tensor:
+        """x as planes (B, C, P)."""
+        return self.picture.flatten(2)
+
+    @property
+    def labels(self) -> Tensor:
+        """(B, P) int32."""
+        return self.partition.labels.flatten(1)
+
+
+def pixel_values(images: Tensor) -> Tensor:
+    """Images (B, C, H, W), uint8 or float 0..1, as float32 (float64 stays)."""
+    if images.ndim != 4:
+        raise ValueError(
+            f"expected a batch of images (B, C, H, W), got shape {tuple(images.shape)}; add a dimension by image[None]"
+        )
+    if images.dtype == torch.uint8:
+        return images.to(torch.float32).div_(255.0)
+    if not images.is_floating_point():
+        raise ValueError(f"expected images of uint8 or float in 0..1, got {images.dtype}; cast them")
+    return images if images.dtype == torch.float64 else images.to(torch.float32)
+
+
+class RegionEncoder(nn.Module):
+    """Encoder, distance, κ and W; see their files. `tree`: how the tree grows on the distance's planes."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        distance: Distance,
+        similarity: Similarity,
+        aggregation: str = "straight",
+        tree: TreeOptions = TreeOptions(),
+        backend: str = "auto",
+    ) -> None:
+        super().__init__()
+        if aggregation not in MODES:
+            raise ValueError(f"an aggregation is one of {', '.join(MODES)}, got {aggregation!r}; choose one of these")
+        # The name of weights in files is `decision`, so the distance keeps it.
+        self.encoder, self.decision, self.similarity = encoder, distance, similarity
+        self.aggregation, self.tree, self.backend = aggregation, tree, backend
+        lift = encoder.residual.weight
+        self.colour = nn.Linear(lift.shape[0], lift.shape[1])
+        with torch.no_grad():
+            # The encoder starts with orthonormal columns, whose transpose is their pseudo-inverse.
+            self.colour.weight.copy_(torch.linalg.pinv(lift.flatten(1)))
+            nn.init.zeros_(self.colour.bias)
+
+    def encode(self, pixels: Tensor) -> Tensor:
+        """Features (B, d, P) of pixels (B, C, H, W) in their precision."""
+        return self.encoder(pixels).to(pixels.dtype).flatten(2)  # type: ignore[no-any-return]
+
+    def cut(self, images: Tensor, features: Tensor, budget: Budget) -> Cuts:
+        """The partition of images (B, C, H, W) with features (B, d, P), and how its regions came about if gradients ask for it."""
+        rule = self.tree.rule
+        traced = torch.is_grad_enabled() or self.aggregation not in ("mean", "straight") or not is_whole(budget)
+        default = self.aggregation == "straight" and self.similarity.kernel == "gaussian" and is_whole(budget)
+        levels = traced and default and rule.prunable
+        ancestry = traced and not levels
+        return cut(images, features, self.decision, budget, rule, levels=levels, ancestry=ancestry, backend=self.backend)
+
+    def forward(self, images: Tensor, budget: Budget, partition: Partition | None = None) -> EncodedRegions:
+        """Regions of images (B, C, H, W), uint8 or float 0..1, by the tree's cut or as a given partition has them."""
+        pixels, channels = pixel_values(images), self.encoder.residual.in_channels
+        if pixels.shape[1] != channels:
+            raise ValueError(
+                f"this tokenizer takes images of {channels} channels, got {pixels.shape[1]}; convert them or give channels= to it"
+            )
+        features = self.encode(pixels)
+        with torch.autocast(pixels.device.type, enabled=False):
+            cuts = self.cut(images, features, budget) if partition is None else cuts_of_partition(partition)
+            return self.pooled(pixels, features, cuts)
+
+    def pooled(self, picture: Tensor, features: Tensor, cuts: Cuts) -> EncodedRegions:
+        """Features, means and colours of regions, from pixels (B, C, H, W) and features (B, d, P)."""
+        kernels = kernels_for(self.backend, features.device)
+        rows = region_features(features, cuts, self.similarity, self.decision.weight, self.aggregation, kernels)
+        colours = nn.functional.linear(rows, self.colour.weight.to(rows.dtype), self.colour.bias.to(rows.dtype))
+        means = kernels.region_means(picture.flatten(2), cuts.partition.labels.flatten(1), cuts.count)
+        return EncodedRegions(cuts.partition, cuts.full, picture, features, rows, means, colours, cuts.fixed)

@@ -1,0 +1,135 @@
+"""The house rules, over the sources themselves: sizes of files and functions, dead names, extras, layers and words."""
+
+import ast
+import re
+import statistics
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "pixtree"
+SOURCES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+MEDIAN_LINES, MOST_LINES, LONGEST_FUNCTION = 120, 400, 60
+# Compiled loops whose state is many local arrays: numba inlines no closure, and a call per pixel would pass them all.
+LONG_FUNCTIONS = {
+    "relax": "one sweep over pixels whose neighbourhood, costs and counts stay in registers",
+    "merge": "one round of merging, whose arrays are rewritten in place as regions disappear",
+    "grow": "the rounds of a tree, which share one block of scratch memory",
+    "grow_flat": "the rounds of an exact cut, which share one block of scratch memory",
+    "pull_back": "the backward pass of all rounds, fused so that no round's gradient goes through memory",
+    "share_out": "the shares of members in all rounds, fused with their sums",
+    "merge_cheapest_first": "a heap of merges with its neighbour lists, which one loop keeps consistent",
+    "cheapest_polylines": "a dynamic programme over the corners of an arc, with its running sums",
+    "write_shapes": "digits written straight into one buffer of bytes",
+}
+
+
+def functions(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def lines_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines from `def` to the end, without the docstring."""
+    docstring = function.body[0] if ast.get_docstring(function) is not None else None
+    inside = 0 if docstring is None else (docstring.end_lineno or 0) - docstring.lineno + 1
+    return (function.end_lineno or 0) - function.lineno + 1 - inside
+
+
+def test_files_are_short():
+    lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES if path.name != "__init__.py"}
+    assert statistics.median(lines.values()) <= MEDIAN_LINES
+    assert {str(path.relative_to(PACKAGE)): count for path, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_functions_are_short_unless_a_kernel_needs_it():
+    long = {function.name for tree in SOURCES.values() for function in functions(tree) if lines_of(function) > LONGEST_FUNCTION}
+    assert long - LONG_FUNCTIONS.keys() == set()
+
+
+def test_every_exception_is_a_function_with_a_reason():
+    names = {function.name for tree in SOURCES.values() for function in functions(tree)}
+    assert set(LONG_FUNCTIONS) <= names
+    assert all(LONG_FUNCTIONS.values())
+
+
+def test_no_name_is_dead():
+    """Every name at the top of a module is used somewhere; decorators may register what they decorate."""
+    used: list[str] = []
+    others = [path for folder in ("tests", "benchmarks", "examples") for path in (ROOT / folder).rglob("*.py")]
+    for tree in (*SOURCES.values(), *(ast.parse(path.read_text(encoding="utf-8")) for path in others)):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                used.append(node.id)
+            elif isinstance(node, ast.Attribute):
+                used.append(node.attr)
+            elif isinstance(node, ast.alias):
+                used.append(node.name)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                used.append(node.value)
+    assert {name: where for name, where in top_names().items() if name not in used} == {}
+
+
+PROTOCOLS = {"default_cfgs"}  # timm looks it up by name
+
+
+def top_names() -> dict[str, str]:
+    """Functions, classes and constants at the top of modules, by name; what a decorator of a library registers is left out."""
+    found = {}
+    for path, tree in SOURCES.items():
+        for node in tree.body:
+            names: list[str] = []
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not any(
+                "register" in ast.unparse(d) for d in node.decorator_list
+            ):
+                names = [node.name]
+            elif isinstance(node, ast.Assign):
+                names = [name.id for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name)]
+            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                names = [node.target.id]
+            found |= {name: str(path.relative_to(PACKAGE)) for name in names if not name.startswith("__") and name not in PROTOCOLS}
+    return found
+
+
+MODULES = {"scikit-image": "skimage", "opencv-contrib-python-headless": "cv2", "pillow": "PIL"}
+
+
+@pytest.mark.parametrize("extra", sorted(PROJECT["project"]["optional-dependencies"].keys() - {"all", "dev"}))
+def test_every_extra_is_imported(extra):
+    imported = set()
+    for tree in SOURCES.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                imported.add(node.module.split(".")[0])
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "_module")):
+                imported |= {str(word.value).split(".")[0] for word in node.args if isinstance(word, ast.Constant)}
+    for requirement in PROJECT["project"]["optional-dependencies"][extra]:
+        package = re.split(r"[\[<>=~!; ]", requirement)[0]
+        assert MODULES.get(package, package) in imported
+
+
+def test_contributors_read_the_layers_that_are_checked():
+    text = " ".join((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split())
+    contract = PROJECT["tool"]["importlinter"]["contracts"][0]["layers"]
+    exist = {path.stem for path in PACKAGE.iterdir() if path.is_dir() or path.suffix == ".py"}
+    layers = [[name for name in re.findall(r"pixtree\.(\w+)", layer) if name in exist] for layer in contract]
+    assert " → ".join(f"`{' | '.join(layer)}`" for layer in layers if layer) in text
+    assert {name for layer in layers for name in layer} == exist - {"__init__", "__pycache__"}
+
+
+TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")), *SOURCES]
+AVOIDED = re.compile(r"what decides|\brivals?\b|if nothing is said|how (good|fast)\b|what is learned", re.IGNORECASE)
+
+
+def test_words_are_those_of_the_field():
+    found = {}
+    for path in TEXTS:
+        words = [match[0] for match in AVOIDED.finditer(" ".join(path.read_text(encoding="utf-8").split()))]
+        if words:
+            found[str(path.relative_to(ROOT))] = words
+    assert found == {}

@@ -10,6 +10,7 @@ import torch
 from pictures import checkerboard, constant, noise, photo
 
 from pixtree.tasks.vectorize import psnr_of, rendered, vectorize
+from pixtree.vector.svg.points import points_of
 
 PHOTO = photo(height=64, width=80)
 
@@ -44,6 +45,28 @@ def test_registration_pays():
 def test_bytes_are_never_exceeded_and_nearly_used(limit):
     drawing = vectorize(PHOTO, bytes=limit)
     assert 0.85 * limit < len(str(drawing).encode()) <= limit
+
+
+@pytest.mark.parametrize("limit", [400, 2000])
+def test_points_are_never_exceeded_and_nearly_used(limit):
+    drawing = vectorize(PHOTO, points=limit)
+    assert 0.85 * limit < drawing.points <= limit
+
+
+def test_budgets_hold_together():
+    drawing = vectorize(PHOTO, paths=60, points=900, bytes=4000)
+    assert drawing.paths <= 60
+    assert drawing.points <= 900
+    assert drawing.bytes <= 4000
+
+
+def test_points_are_coordinate_pairs():
+    assert points_of('<path d="m1 2 3 4h5v6l-7-8z"/><path fill="#fff" d="M0,0C1 1 2 2 3 3s4 4 5 5z"/>') == 5 + 6
+    assert points_of('<path id="d" d="M9 3a1 1 0 01.5.5a1 1 0 0 1 2-3q1 1 2 2t3 3"/>') == 1 + 2 + 2 + 1
+
+
+def test_a_preset_gives_way_to_gradients():
+    assert "<path" in str(vectorize(PHOTO, preset="icon", fill="linear"))
 
 
 def test_too_few_bytes_are_an_error_that_says_what_is_possible():
@@ -110,7 +133,7 @@ def test_transparent_pixels_stay_empty():
     black = rendered(text, "#000000")
     assert (black[:3] == 0).all()
     assert (np.abs(black[9:15, 9:15].astype(int) - (200, 30, 30)) <= 2).all()
-    over_white = str(vectorize(pixels, paths=4))
+    over_white = str(vectorize(pixels, paths=4, transparency=False))
     assert (rendered(over_white, "#000000")[1, 1] == 255).all()
 
 
@@ -183,6 +206,7 @@ def test_the_same_image_gives_the_same_text():
     [
         ({"paths": 0}, "paths is a whole number"),
         ({"bytes": -3}, "bytes is a whole number"),
+        ({"points": 0}, "points is a whole number"),
         ({"psnr": -1.0}, "psnr is a number of decibels"),
         ({"style": "wavy"}, "style is one of"),
         ({"fill": "plaid"}, "fill is one of"),

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from pixtree.tokenizer.encoding import encode
 from torch.library import opcheck
 
 from pixtree.tokenizer.encoder import Encoder
-from pixtree.tokenizer.encoding import encode
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 3), (5, 7), (16, 16), (33, 18)])

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from pixtree.kernels.segments import region_sizes
 from torch.library import opcheck
 
-from pixtree.kernels.segments import region_sizes
 from pixtree.models.positions import cell_counts
 from pixtree.tokenizer.positions import (
     KERNELS,

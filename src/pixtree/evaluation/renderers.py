@@ -26,6 +26,7 @@ Pixels = NDArray[np.uint8]
 Renderer = Callable[[str, str], Pixels]  # SVG text and colour of the background -> (H, W, 3)
 LIBRSVG = "rsvg-convert"
 SECONDS = 180  # that a program may take
+SMALLEST_WINDOW = 500  # pixels: browsers show nothing in windows that are smaller than their frames
 # Per renderer the programs of which one must be on the PATH, or the Python module, and the package that has it.
 PROGRAMS = {
     "librsvg": ((LIBRSVG,), "librsvg2-bin"),
@@ -97,13 +98,13 @@ def rendered_by_program(text: str, background: str = "#ffffff", *, name: str) ->
         if not target.exists():
             said = (done.stderr or done.stdout).decode(errors="replace").strip()[-300:]
             raise ValueError(f"{name} must render the drawing, it wrote no picture and said: {said}; check its text")
-        return _opened(target.read_bytes())
+        return np.ascontiguousarray(_opened(target.read_bytes())[:height, :width])
 
 
 def _command(name: str, source: Path, target: Path, width: int, height: int) -> Sequence[str]:
     """The command that writes a drawing as a picture of so many pixels."""
     program, folder = str(_program(name)), source.parent
-    profile, window = folder / "profile", f"--window-size={width},{height}"
+    profile, window = folder / "profile", f"--window-size={max(width, SMALLEST_WINDOW)},{max(height, SMALLEST_WINDOW)}"
     if name == "chromium":
         quiet = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=1"]
         return [program, *quiet, f"--user-data-dir={profile}", window, f"--screenshot={target}", source.as_uri()]

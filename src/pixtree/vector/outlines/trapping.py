@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.kernels.cracks import PlanarMap
+from pixtree.kernels.cracks import EITHER, PlanarMap, chain_loops
 from pixtree.runtime.jit import inlined, kernel
 from pixtree.vector.outlines.pieces import Outlines
 
@@ -23,25 +23,27 @@ def painting_order(arcs: PlanarMap, outlines: Outlines) -> NDArray[np.int64]:
     return np.argsort(-np.bincount(shape, np.maximum(area, 0), arcs.count), kind="stable")
 
 
-def is_opaque(arcs: PlanarMap) -> bool:
-    """Whether the shapes cover the whole canvas: the outside is met at its border only."""
-    height, width = arcs.shape
-    on_border = ((arcs.corners == 0) | (arcs.corners == [width, height])).any(axis=1)
-    outside = (arcs.left < 0) | (arcs.right < 0)
-    return all(on_border[a:b].all() for a, b in zip(arcs.offsets[:-1][outside], arcs.offsets[1:][outside], strict=True))
-
-
-def trapped(arcs: PlanarMap, outlines: Outlines, order: Array, distance: float) -> tuple[PlanarMap, Outlines]:
+def trapped(
+    arcs: PlanarMap, outlines: Outlines, order: Array, alpha: Array, distance: float, *, backing: bool = False
+) -> tuple[PlanarMap, Outlines]:
     """Loops and outlines for shapes that are painted in `order` (N,): arcs A…2A−1 are arcs 0…A−1 moved under the later shape.
 
-    distance: how far arcs are moved, in pixels of the outlines. Only loops, their offsets and the outlines are meant to be used.
+    alpha: (N,) opacity of the shapes, 0 for those that are not drawn. distance: how far arcs are moved under opaque shapes, in
+    pixels of the outlines. backing: whether the first opaque shape runs under all opaque shapes that hang together with it, so that
+    nothing shows through where many meet. Only loops, their offsets and the outlines of the result are meant to be used.
     """
     rank = np.empty(arcs.count, np.int32)
     rank[order] = np.arange(arcs.count)
     count = len(arcs.left)
     inner = (arcs.left >= 0) & (arcs.right >= 0)
+    inner &= (alpha[arcs.left] > 0) & (alpha[arcs.right] > 0)
     towards_left = inner & (rank[arcs.left] > rank[arcs.right])
-    side = np.where(inner, np.where(towards_left, -1.0, 1.0), 0.0) * distance * outlines.unit
+    inner &= alpha[np.where(towards_left, arcs.left, arcs.right)] == 1  # under a shape that lets light through it would show
+    side = np.where(inner, np.where(towards_left, -1.0, 1.0), 0.0)
+    own = next((shape for shape in order.tolist() if alpha[shape] == 1), -1) if backing else -1
+    below = _hanging_together(arcs, own, alpha)
+    inset = _inset(arcs, below, own)
+    side = np.where(inset != 0, inset, side) * distance * outlines.unit
     points, controls = moved(outlines.points, outlines.offsets, outlines.controls, outlines.curved, side)
     both = Outlines(
         np.concatenate((outlines.points, points)),
@@ -52,19 +54,92 @@ def trapped(arcs: PlanarMap, outlines: Outlines, order: Array, distance: float) 
     )
     arc = np.where(arcs.loops >= 0, arcs.loops, ~arcs.loops)
     earlier = inner[arc] & (towards_left[arc] == (arcs.loops >= 0))  # the loop's shape is painted before its neighbour here
+    kept = ~_fillable(arcs, earlier, alpha, outlines)
     loops = np.where(earlier, np.where(arcs.loops >= 0, arc + count, ~(arc + count)), arcs.loops).astype(np.int32)
-    return _without_holes(replace(arcs, loops=loops), earlier, outlines), both
+    found = _with_loops(replace(arcs, loops=loops), kept)
+    return (_with_backing(found, below, own, inset) if own >= 0 else found), both
 
 
-def _without_holes(arcs: PlanarMap, earlier: Array, outlines: Outlines) -> PlanarMap:
-    """The map without the loops around holes whose contents are all painted later, if nothing in the image is transparent."""
-    if not is_opaque(arcs):
-        return arcs
-    count = len(arcs.left)
-    plain = np.where(arcs.loops >= 0, arcs.loops % count, ~(~arcs.loops % count))
-    area = loop_areas(plain.astype(np.int32), arcs.loop_offsets, outlines.points, outlines.offsets)
-    all_earlier = np.logical_and.reduceat(earlier, arcs.loop_offsets[:-1]) if len(area) else np.zeros(0, bool)
-    kept = ~(all_earlier & (area < 0))
+def _hanging_together(arcs: PlanarMap, own: int, alpha: Array) -> NDArray[np.bool_]:
+    """The opaque shapes (N,) that are connected with shape `own` through opaque shapes; none for −1."""
+    found = np.zeros(arcs.count, np.bool_)
+    if own < 0:
+        return found
+    neighbours, waiting = _neighbours(arcs), [own]
+    while waiting:
+        shape = waiting.pop()
+        if not found[shape] and alpha[shape] == 1:
+            found[shape] = True
+            waiting += neighbours[shape]
+    return found
+
+
+def _inset(arcs: PlanarMap, below: Array, own: int) -> NDArray[np.float64]:
+    """Where arcs (A,) at the rim of the backing move: 1 to their right, −1 to their left; 0 beside its own shape and elsewhere."""
+    left, right = below[arcs.left] & (arcs.left >= 0), below[arcs.right] & (arcs.right >= 0)
+    side = np.where(right & ~left & (arcs.right != own), 1.0, 0.0)
+    return np.where(left & ~right & (arcs.left != own), -1.0, side)
+
+
+def _with_backing(arcs: PlanarMap, below: Array, own: int, inset: Array) -> PlanarMap:
+    """The map in which shape `own` has the outline of all shapes `below`, moved where `inset` says so."""
+    count = len(inset)
+    left, right = (np.where((side >= 0) & below[side], 0, -1).astype(np.int32) for side in (arcs.left, arcs.right))
+    both = (left == 0) & (right == 0)
+    left[both], right[both] = -1, -1
+    loops, loop_offsets, _ = chain_loops(left, right, arcs.offsets, arcs.corners, 1, *arcs.shape, EITHER)
+    arc = np.where(loops >= 0, loops, ~loops)
+    rim = np.where(inset[arc] != 0, np.where(loops >= 0, arc + count, ~(arc + count)), loops).astype(np.int32)
+    first, last = arcs.shape_offsets[own], arcs.shape_offsets[own + 1]
+    begin, end = arcs.loop_offsets[first], arcs.loop_offsets[last]
+    added = len(rim) - (end - begin)
+    shape_offsets = arcs.shape_offsets.copy()
+    shape_offsets[own + 1 :] += len(loop_offsets) - 1 - (last - first)
+    return replace(
+        arcs,
+        loops=np.concatenate((arcs.loops[:begin], rim, arcs.loops[end:])),
+        loop_offsets=np.concatenate(
+            (arcs.loop_offsets[:first], begin + loop_offsets, arcs.loop_offsets[last + 1 :] + added)
+        ).astype(np.int32),
+        shape_offsets=shape_offsets,
+    )
+
+
+def _fillable(arcs: PlanarMap, earlier: Array, alpha: Array, outlines: Outlines) -> NDArray[np.bool_]:
+    """Loops (R,) around holes that their shape may cover: all that lies inside is opaque and painted later."""
+    area = loop_areas(arcs.loops, arcs.loop_offsets, outlines.points, outlines.offsets)
+    if not len(area):
+        return np.zeros(0, np.bool_)
+    holes: NDArray[np.bool_] = np.logical_and.reduceat(earlier, arcs.loop_offsets[:-1]) & (area < 0)
+    if alpha.min() == 1:
+        return holes
+    neighbours = _neighbours(arcs)
+    shape = np.repeat(np.arange(arcs.count), np.diff(arcs.shape_offsets))
+    for loop in np.flatnonzero(holes).tolist():
+        own, seen = int(shape[loop]), {int(shape[loop])}
+        signed = arcs.loops[arcs.loop_offsets[loop] : arcs.loop_offsets[loop + 1]]
+        waiting = [int(arcs.left[half] if half >= 0 else arcs.right[~half]) for half in signed.tolist()]
+        while waiting and holes[loop]:
+            region = waiting.pop()
+            if region not in seen:
+                seen.add(region)
+                holes[loop] = alpha[region] == 1 and alpha[own] == 1
+                waiting += neighbours[region]
+    return holes
+
+
+def _neighbours(arcs: PlanarMap) -> list[list[int]]:
+    """The shapes that every shape touches."""
+    found: list[list[int]] = [[] for _ in range(arcs.count)]
+    for left, right in zip(arcs.left.tolist(), arcs.right.tolist(), strict=True):
+        if left >= 0 and right >= 0:
+            found[left].append(right)
+            found[right].append(left)
+    return found
+
+
+def _with_loops(arcs: PlanarMap, kept: Array) -> PlanarMap:
+    """The map with some of its loops (R,) only."""
     length = np.diff(arcs.loop_offsets)
     shape = np.repeat(np.arange(arcs.count), np.diff(arcs.shape_offsets))
     return replace(

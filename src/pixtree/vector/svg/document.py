@@ -39,42 +39,46 @@ class Markup:
     passes: "double" paints copies of the shapes, moved by half a pixel to each side, under the shapes themselves, so that no
     renderer shows the background between them; "single" writes plain paths for editors, from large to small, each a
     little under its later neighbours; "crisp" writes plain paths without anti-aliasing.
-    ids: whether every path has an id.
+    ids: whether every path has an id. backing: whether, in a single pass, the first opaque shape runs under all the others, which
+    photographs need and artwork does not.
     """
 
     passes: str = "double"
     ids: bool = False
+    backing: bool = True
 
     def __post_init__(self) -> None:
         if self.passes not in PASSES:
             raise ValueError(f"passes is one of {', '.join(PASSES)}, got {self.passes!r}; choose one of these")
 
 
-def document(
-    size: tuple[int, int],
-    unit: int,
-    data: Sequence[str],
-    fills: NDArray[np.uint8],
-    layers: NDArray[np.int32],
-    markup: Markup,
-    gradients: dict[int, Gradient],
-    groups: Sequence[Any] | None,
-) -> str:
-    """The whole text; data, fills (N, 3) and layers (N,) per shape, size in pixels, path data in 1/unit pixels.
+class Shapes(NamedTuple):
+    """What the document says of N shapes: path data, fills (N, 3), opacity (N,) in 0…1, where 0 is not drawn, and layers (N,)."""
+
+    data: Sequence[str]
+    fills: NDArray[np.uint8]
+    alpha: NDArray[np.float64]
+    layers: NDArray[np.int32]
+    gradients: dict[int, Gradient]
+
+
+def document(size: tuple[int, int], unit: int, shapes: Shapes, markup: Markup, groups: Sequence[Any] | None) -> str:
+    """The whole text; size in pixels, path data in 1/unit pixels.
 
     The text keeps to what every program reads: a fill on each path, no inherited colours, no strokes, and `xlink:href`.
     """
-    paths = [path_element(shape, data[shape], fills[shape], markup, shape in gradients) for shape in range(len(data))]
+    paths = [path_element(shape, shapes, markup) for shape in range(len(shapes.data))]
     if groups is not None:
         stacked = ["".join(grouped(groups, paths))]
     else:
-        order = np.argsort(layers, kind="stable").tolist()
-        starts = np.searchsorted(layers[order], np.arange(int(layers.max(initial=-1)) + 2)).tolist()
+        order = np.argsort(shapes.layers, kind="stable").tolist()
+        starts = np.searchsorted(shapes.layers[order], np.arange(int(shapes.layers.max(initial=-1)) + 2)).tolist()
         stacked = ["".join(paths[shape] for shape in order[a:b]) for a, b in pairwise(starts)]
-    defined = "".join(gradient_element(shape, gradient, unit) for shape, gradient in gradients.items())
+    defined = "".join(gradient_element(shape, gradient, unit) for shape, gradient in shapes.gradients.items())
     definitions = f"<defs>{defined}</defs>" if defined else ""
     inside = definitions + in_passes(stacked, unit, markup)
-    return f"{root_element(size, unit, inside)}<title>Drawn by pixtree, {counted(len(data), 'path')}</title>{inside}</svg>"
+    drawn = counted(int((shapes.alpha > 0).sum()), "path")
+    return f"{root_element(size, unit, inside)}<title>Drawn by pixtree, {drawn}</title>{inside}</svg>"
 
 
 def root_element(size: tuple[int, int], unit: int, inside: str) -> str:
@@ -110,11 +114,15 @@ def moved_copies(name: str, unit: int) -> str:
     return "".join(f'<use xlink:href="#{name}" {place}/>' for place in places)
 
 
-def path_element(shape: int, data: str, fill: NDArray[np.uint8], markup: Markup, has_gradient: bool) -> str:
-    """One path with its fill, a colour or a gradient."""
+def path_element(shape: int, shapes: Shapes, markup: Markup) -> str:
+    """One path with its fill, a colour or a gradient, and its opacity; nothing for a shape that is not drawn."""
+    alpha = shapes.alpha[shape]
+    if alpha == 0:
+        return ""
     name = f' id="r{shape}"' if markup.ids else ""
-    colour = f"url(#{gradient_name(shape)})" if has_gradient else hexadecimal(fill)
-    return f'<path{name} fill="{colour}" d="{data}"/>'
+    colour = f"url(#{gradient_name(shape)})" if shape in shapes.gradients else hexadecimal(shapes.fills[shape])
+    opacity = f' fill-opacity="{alpha:.2f}"'.replace('"0.', '".') if alpha < 1 else ""
+    return f'<path{name} fill="{colour}"{opacity} d="{shapes.data[shape]}"/>'
 
 
 def hexadecimal(colour: Sequence[int] | NDArray[np.uint8]) -> str:

@@ -44,7 +44,8 @@ def vectorize(
     """The image as a drawing: `str(drawing)` is the SVG, `drawing.save("photo.svg")` (or .svgz) writes it.
 
     Budgets: the drawing has at most `paths` shapes (default 1000), takes at most `bytes` of SVG text, has at most
-    `points` (coordinate pairs in its path data), or reaches at least `psnr` decibels at native size with as few shapes as possible. `colors` limits the palette.
+    `points` (coordinate pairs in its path data), or reaches at least `psnr` decibels at native size with as few shapes as possible.
+    `colors` limits the palette.
 
     preset: "photo", "poster", "icon" or "sketch"; options given beside a preset win.
     style: "polyline", "smooth" (Bézier curves that deviate by at most `tolerance` pixels), "polygon" (the pixels' own edges) or

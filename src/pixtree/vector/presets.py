@@ -7,7 +7,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "photo": {"paths": 3000, "points": 60_000, "style": "polyline"},
     "poster": {"paths": 1000, "colors": 16, "style": "smooth", "artwork": True, "tolerance": 0.6},
     "icon": {"paths": 300, "colors": 8, "style": "smooth", "artwork": True, "tolerance": 0.4},
-    "sketch": {"paths": 1000, "colors": 4, "style": "smooth", "artwork": True, "tolerance": 0.5, "grey": True},
+    "sketch": {"paths": 200, "colors": 4, "style": "smooth", "artwork": True, "tolerance": 0.5, "grey": True},
 }
 DEFAULT: dict[str, Any] = {"paths": 1000, "style": "polyline", "fill": "flat", "artwork": False, "tolerance": 0.4, "grey": False}
 BUDGETS = ("paths", "bytes", "psnr", "points")

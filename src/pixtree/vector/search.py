@@ -26,7 +26,7 @@ class OutOfReachError(ValueError):
 
 @dataclass(frozen=True)
 class Limits:
-    """The most paths, bytes and points that a drawing may have, and the least PSNR (decibels, at native size over white) it must reach."""
+    """The most paths, bytes and points that a drawing may have, and the least PSNR, in decibels, it must reach."""
 
     paths: int | None = None
     bytes: int | None = None

@@ -138,6 +138,8 @@ def trace(
     cells = tracing.cells
     price = slope * len(colours) / max(pixel_edges(labels), 1)  # squared error that a pixel edge of outline is worth
     plain = one_coloured(labels, planes, colours)
+    if palette is not None:  # an entry keeps its colour only if all its regions do, or they would part
+        plain = (np.bincount(palette, ~plain) == 0)[palette]
     labels = refined(labels, fine, cells, STIFFNESS * price)
     arcs = planar_map(labels)
     colours = np.where(plain[:, None], colours, _shared(mean_colours(labels, fine, arcs.count), labels, palette))

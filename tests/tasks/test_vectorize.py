@@ -10,6 +10,7 @@ import torch
 from pictures import checkerboard, constant, noise, photo
 
 from pixtree.tasks.vectorize import psnr_of, rendered, vectorize
+from pixtree.vector.svg.points import points_of
 
 PHOTO = photo(height=64, width=80)
 
@@ -46,6 +47,28 @@ def test_bytes_are_never_exceeded_and_nearly_used(limit):
     assert 0.85 * limit < len(str(drawing).encode()) <= limit
 
 
+@pytest.mark.parametrize("limit", [400, 2000])
+def test_points_are_never_exceeded_and_nearly_used(limit):
+    drawing = vectorize(PHOTO, points=limit)
+    assert 0.85 * limit < drawing.points <= limit
+
+
+def test_budgets_hold_together():
+    drawing = vectorize(PHOTO, paths=60, points=900, bytes=4000)
+    assert drawing.paths <= 60
+    assert drawing.points <= 900
+    assert drawing.bytes <= 4000
+
+
+def test_points_are_coordinate_pairs():
+    assert points_of('<path d="m1 2 3 4h5v6l-7-8z"/><path fill="#fff" d="M0,0C1 1 2 2 3 3s4 4 5 5z"/>') == 5 + 6
+    assert points_of('<path id="d" d="M9 3a1 1 0 01.5.5a1 1 0 0 1 2-3q1 1 2 2t3 3"/>') == 1 + 2 + 2 + 1
+
+
+def test_a_preset_gives_way_to_gradients():
+    assert "<path" in str(vectorize(PHOTO, preset="icon", fill="linear"))
+
+
 def test_too_few_bytes_are_an_error_that_says_what_is_possible():
     with pytest.raises(ValueError, match=r"takes [0-9]+ bytes"):
         vectorize(PHOTO, bytes=60)
@@ -64,7 +87,7 @@ def test_a_quality_beyond_the_paths_is_an_error_that_says_what_is_possible():
 
 def test_colours_are_never_exceeded():
     text = str(vectorize(PHOTO, paths=80, colors=5))
-    assert len(set(re.findall(r'color="(#[0-9a-f]+)"', text))) <= 5
+    assert len(set(re.findall(r'fill="(#[0-9a-f]+)"', text))) <= 5
     assert len(paths_of(text)) <= 80
 
 
@@ -110,7 +133,7 @@ def test_transparent_pixels_stay_empty():
     black = rendered(text, "#000000")
     assert (black[:3] == 0).all()
     assert (np.abs(black[9:15, 9:15].astype(int) - (200, 30, 30)) <= 2).all()
-    over_white = str(vectorize(pixels, paths=4))
+    over_white = str(vectorize(pixels, paths=4, transparency=False))
     assert (rendered(over_white, "#000000")[1, 1] == 255).all()
 
 
@@ -134,14 +157,32 @@ def test_groups_follow_the_tree_and_ids_name_the_paths():
     root = ET.fromstring(str(vectorize(PHOTO, paths=40, groups=[4, 12], ids=True)))
     paths = root.findall(".//{http://www.w3.org/2000/svg}path")
     assert len({path.attrib["id"] for path in paths}) == 40
-    depth = len(root.findall("./{*}defs/{*}g/{*}g/{*}g/{*}path"))
+    depth = len(root.findall("./{*}g/{*}g/{*}g/{*}g/{*}path"))
     assert depth == 40
 
 
-def test_a_single_pass_needs_no_use_elements():
+def test_a_single_pass_is_plain_paths_that_leave_no_gaps():
     text = str(vectorize(PHOTO, paths=20, passes="single"))
-    assert "<use" not in text
-    assert "<script" not in text
+    assert {element.tag.partition("}")[2] for element in ET.fromstring(text).iter()} == {"svg", "title", "path"}
+    assert "stroke" not in text
+    assert (rendered(text) == rendered(text, "#000000")).all()
+    double = str(vectorize(PHOTO, paths=20))
+    assert np.sqrt(((rendered(text).astype(float) - rendered(double)) ** 2).mean()) < 4
+
+
+def test_groups_are_layers_with_names_in_inkscape():
+    root = ET.fromstring(str(vectorize(PHOTO, paths=30, groups=[3, 9])))
+    space = "{http://www.inkscape.org/namespaces/inkscape}"
+    layers = [group for group in root.iter("{http://www.w3.org/2000/svg}g") if group.get(f"{space}groupmode") == "layer"]
+    assert len(layers) == 3 + 9
+    assert {group.get(f"{space}label") for group in layers} == {group.get("id") for group in layers}
+
+
+def test_every_id_occurs_once_and_the_title_says_what_made_the_drawing():
+    text = str(vectorize(PHOTO, paths=30, groups=4, ids=True, fill="linear"))
+    ids = re.findall(r' id="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    assert "<title>Drawn by pixtree, 30 paths</title>" in text
 
 
 def test_saving_writes_svg_and_the_same_svgz_each_time(tmp_path):
@@ -165,6 +206,7 @@ def test_the_same_image_gives_the_same_text():
     [
         ({"paths": 0}, "paths is a whole number"),
         ({"bytes": -3}, "bytes is a whole number"),
+        ({"points": 0}, "points is a whole number"),
         ({"psnr": -1.0}, "psnr is a number of decibels"),
         ({"style": "wavy"}, "style is one of"),
         ({"fill": "plaid"}, "fill is one of"),

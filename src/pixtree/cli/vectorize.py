@@ -30,6 +30,7 @@ def vectorize(
     paths: Annotated[int | None, typer.Option(help="Draw at most this many paths; 1000 if no budget is given.")] = None,
     bytes: Annotated[int | None, typer.Option("--bytes", help="Write at most this many bytes of SVG.")] = None,
     psnr: Annotated[float | None, typer.Option(help="Reach this PSNR in decibels with few paths.")] = None,
+    points: Annotated[int | None, typer.Option(help="Use at most this many points (nodes and handles) in all paths.")] = None,
     colors: Annotated[int | None, typer.Option(help="Use at most this many colours.")] = None,
     preset: Annotated[str | None, typer.Option(help="One of photo, poster, icon and sketch.")] = None,
     style: Annotated[
@@ -42,14 +43,24 @@ def vectorize(
         bool, typer.Option("--artwork", help="Treat blends at edges as anti-aliasing, for logos, text and flat drawings.")
     ] = False,
     fast: Annotated[bool, typer.Option("--fast", help="Faster and rougher: whole pixels, no colour refit.")] = False,
-    transparency: Annotated[bool, typer.Option("--transparency", help="Leave transparent pixels empty.")] = False,
+    transparency: Annotated[
+        bool | None, typer.Option(help="Keep transparency (the default where there is any), or put the image on white.")
+    ] = None,
     groups: Annotated[int | None, typer.Option(help="Nest the paths in this many groups, which follow the tree.")] = None,
     ids: Annotated[bool, typer.Option("--ids", help="Give every path an id.")] = False,
     passes: Annotated[str, typer.Option(help="One of double, single (no <use> elements) and crisp.")] = "double",
     compress: Annotated[bool, typer.Option("--compress", help="Write .svgz instead of .svg by default.")] = False,
 ) -> None:
     """Turn images into SVG drawings of few shapes, without gaps between them."""
-    options: dict[str, Any] = {"paths": paths, "bytes": bytes, "psnr": psnr, "colors": colors, "preset": preset, "style": style}
+    options: dict[str, Any] = {
+        "paths": paths,
+        "bytes": bytes,
+        "psnr": psnr,
+        "points": points,
+        "colors": colors,
+        "preset": preset,
+        "style": style,
+    }
     options |= {"fill": fill, "tolerance": tolerance, "artwork": artwork or None, "fast": fast, "transparency": transparency}
     options |= {"groups": groups, "ids": ids, "passes": passes}
     jobs = list(planned(images, output, ".svgz" if compress else ".svg"))

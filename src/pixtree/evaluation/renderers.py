@@ -1,10 +1,21 @@
-"""Renderers of SVG text: resvg, which comes with pixtree, and librsvg's program as a second opinion where it is installed."""
+"""Renderers of SVG text: resvg, which comes with pixtree, and seven programs and libraries that designers open drawings with.
+
+All of them are called on the machine itself, each with a folder of its own for what it writes. A program that is not installed is
+an error that names its package.
+"""
 
 import io
+import json
+import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,43 +25,174 @@ from pixtree.tasks.vectorize import rendered
 Pixels = NDArray[np.uint8]
 Renderer = Callable[[str, str], Pixels]  # SVG text and colour of the background -> (H, W, 3)
 LIBRSVG = "rsvg-convert"
+SECONDS = 180  # that a program may take
+SMALLEST_WINDOW = 500  # pixels: browsers show nothing in windows that are smaller than their frames
+# Per renderer the programs of which one must be on the PATH, or the Python module, and the package that has it.
+PROGRAMS = {
+    "librsvg": ((LIBRSVG,), "librsvg2-bin"),
+    "chromium": (("chromium", "chromium-browser", "google-chrome"), "chromium"),
+    "firefox": (("firefox-esr", "firefox"), "firefox-esr"),
+    "inkscape": (("inkscape",), "inkscape"),
+    "libreoffice": (("soffice", "libreoffice"), "libreoffice-draw"),
+}
+MODULES = {"cairosvg": ("cairosvg", "CairoSVG"), "qtsvg": ("PySide6", "PySide6-Essentials")}
+
+
+def missing(name: str) -> str | None:
+    """Why a renderer cannot run here, with the package to install; None if it can."""
+    if name in PROGRAMS and _program(name) is None:
+        programs, package = PROGRAMS[name]
+        return f"{name} runs as the program {programs[0]}, found none on the PATH; install {package}"
+    if name in MODULES and find_spec(MODULES[name][0]) is None:
+        return f"{name} needs the Python package {MODULES[name][1]}, which is not installed; install it with pip"
+    return None
 
 
 def rendered_by_librsvg(text: str, background: str = "#ffffff") -> Pixels:
     """An SVG text as librsvg renders it at its own size, (H, W, 3)."""
-    import PIL.Image
-
-    _check_installed()
+    _check_installed("librsvg")
     command = [LIBRSVG, "--unlimited", "--background-color", background]
     done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
     if done.returncode != 0:
         raise ValueError(f"librsvg must read the drawing, it says: {done.stderr.decode(errors='replace').strip()}; check its text")
-    return np.array(PIL.Image.open(io.BytesIO(done.stdout)).convert("RGB"))
+    return _opened(done.stdout)
 
 
-def _check_installed() -> None:
-    if shutil.which(LIBRSVG) is None:
-        raise FileNotFoundError(f"librsvg runs as the program {LIBRSVG}, found none on the PATH; install librsvg2-bin")
+def rendered_by_cairosvg(text: str, background: str = "#ffffff") -> Pixels:
+    """An SVG text as CairoSVG renders it at its own size, (H, W, 3)."""
+    _check_installed("cairosvg")
+    import cairosvg
+
+    return _opened(cairosvg.svg2png(bytestring=over(text, background).encode(), unsafe=True))
 
 
-RENDERERS: dict[str, Renderer] = {"resvg": rendered, "librsvg": rendered_by_librsvg}
+def rendered_by_qtsvg(text: str, background: str = "#ffffff") -> Pixels:
+    """An SVG text as Qt's SVG module renders it at its own size, (H, W, 3)."""
+    _check_installed("qtsvg")
+    from PySide6.QtGui import QColor, QImage, QPainter
+    from PySide6.QtSvg import QSvgRenderer
+
+    width, height = size_of(text)
+    image = QImage(width, height, QImage.Format.Format_RGB32)
+    image.fill(QColor(background))
+    painter = QPainter(image)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    renderer = QSvgRenderer(text.encode())
+    renderer.setAspectRatioMode(_stretched(text))
+    renderer.render(painter)
+    painter.end()
+    rows = np.frombuffer(image.constBits(), np.uint8).reshape(height, image.bytesPerLine())[:, : 4 * width]
+    return np.ascontiguousarray(rows.reshape(height, width, 4)[..., 2::-1])  # BGRA -> RGB
+
+
+def rendered_by_program(text: str, background: str = "#ffffff", *, name: str) -> Pixels:
+    """An SVG text as a browser or an editor exports it at its own size, (H, W, 3)."""
+    _check_installed(name)
+    width, height = size_of(text)
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "drawing.svg", Path(folder) / "drawing.png"
+        source.write_text(over(text, background), encoding="utf-8")
+        command = _command(name, source, target, width, height)
+        environment = {**os.environ, "HOME": folder, "LC_ALL": "C.UTF-8"}
+        done = subprocess.run(command, capture_output=True, check=False, timeout=SECONDS, env=environment)
+        if not target.exists():
+            said = (done.stderr or done.stdout).decode(errors="replace").strip()[-300:]
+            raise ValueError(f"{name} must render the drawing, it wrote no picture and said: {said}; check its text")
+        return np.ascontiguousarray(_opened(target.read_bytes())[:height, :width])
+
+
+def _command(name: str, source: Path, target: Path, width: int, height: int) -> Sequence[str]:
+    """The command that writes a drawing as a picture of so many pixels."""
+    program, folder = str(_program(name)), source.parent
+    profile, window = folder / "profile", f"--window-size={max(width, SMALLEST_WINDOW)},{max(height, SMALLEST_WINDOW)}"
+    if name == "chromium":
+        quiet = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=1"]
+        return [program, *quiet, f"--user-data-dir={profile}", window, f"--screenshot={target}", source.as_uri()]
+    if name == "firefox":
+        profile.mkdir()
+        own = ["--headless", "--no-remote", "--profile", str(profile)]
+        return [program, *own, "--screenshot", str(target), window, source.as_uri()]
+    if name == "inkscape":
+        size = [f"--export-width={width}", f"--export-height={height}"]
+        return [program, str(source), "--export-type=png", f"--export-filename={target}", *size]
+    sides = {"PixelWidth": width, "PixelHeight": height}
+    filtered = "png:draw_png_Export:" + json.dumps({side: {"type": "long", "value": str(n)} for side, n in sides.items()})
+    own = [f"-env:UserInstallation={profile.as_uri()}", "--headless"]
+    return [program, *own, "--convert-to", filtered, "--outdir", str(folder), str(source)]
+
+
+RENDERERS: dict[str, Renderer] = {
+    "resvg": rendered,
+    "librsvg": rendered_by_librsvg,
+    "cairosvg": rendered_by_cairosvg,
+    "qtsvg": rendered_by_qtsvg,
+    **{name: partial(rendered_by_program, name=name) for name in ("chromium", "firefox", "inkscape", "libreoffice")},
+}
 
 
 def librsvg_version() -> str:
-    """The program's own version text."""
-    _check_installed()
+    """The version number that librsvg's program prints."""
+    _check_installed("librsvg")
     done = subprocess.run([LIBRSVG, "--version"], capture_output=True, check=True)
     return done.stdout.decode().split()[-1]
 
 
 def at_size(text: str, shape: tuple[int, ...], background: str = "#ffffff", renderer: Renderer = rendered) -> Pixels:
     """An SVG text rendered to exactly (H, W, 3) pixels, each axis scaled for itself."""
-    head, rest = text[: text.index("<svg")], text[text.index("<svg") :]
-    tag, body = rest[: rest.index(">")], rest[rest.index(">") :]
-    size = {name: re.search(rf'\b{name}="([0-9.]+)', tag) for name in ("width", "height")}
-    if "viewBox" not in tag and all(size.values()):
-        width, height = (match.group(1) for match in size.values() if match is not None)
-        tag += f' viewBox="0 0 {width} {height}"'
+    head, tag, body = _parts(text)
+    if "viewBox" not in tag and re.search(r'\bwidth="[0-9.]+', tag) and re.search(r'\bheight="[0-9.]+', tag):
+        tag += f' viewBox="0 0 {_length(tag, "width"):g} {_length(tag, "height"):g}"'
     tag = re.sub(r'\s(width|height)="[^"]*"', "", tag)
     tag += f' width="{shape[1]}" height="{shape[0]}" preserveAspectRatio="none"'
     return renderer(head + tag + body, background)
+
+
+def over(text: str, background: str) -> str:
+    """The drawing with a background of one colour."""
+    head, tag, body = _parts(text)
+    return f'{head}{tag}><rect width="100%" height="100%" fill="{background}"/>{body[1:]}'
+
+
+def size_of(text: str) -> tuple[int, int]:
+    """Width and height of a drawing in pixels."""
+    _, tag, _ = _parts(text)
+    return round(_length(tag, "width")), round(_length(tag, "height"))
+
+
+def _parts(text: str) -> tuple[str, str, str]:
+    """The text before the root element, the inside of its tag, and the rest from its closing bracket on."""
+    if "<svg" not in text:
+        raise ValueError(f"an SVG text has an <svg> element, got {text[:40]!r}; pass the text of a drawing")
+    start = text.index("<svg")
+    end = text.index(">", start)
+    return text[:start], text[start:end], text[end:]
+
+
+def _length(tag: str, name: str) -> float:
+    found = re.search(rf'\b{name}="([0-9.]+)', tag)
+    if found is None:
+        raise ValueError(f"a drawing to render has a {name} in pixels, got the tag {tag[:80]!r}; add {name}=")
+    return float(found.group(1))
+
+
+def _stretched(text: str) -> Any:
+    from PySide6.QtCore import Qt
+
+    stretch = 'preserveAspectRatio="none"' in _parts(text)[1]
+    return Qt.AspectRatioMode.IgnoreAspectRatio if stretch else Qt.AspectRatioMode.KeepAspectRatio
+
+
+def _opened(content: bytes) -> Pixels:
+    import PIL.Image
+
+    return np.array(PIL.Image.open(io.BytesIO(content)).convert("RGB"))
+
+
+def _program(name: str) -> str | None:
+    return next((found for program in PROGRAMS[name][0] if (found := shutil.which(program))), None)
+
+
+def _check_installed(name: str) -> None:
+    reason = missing(name)
+    if reason is not None:
+        raise FileNotFoundError(reason)

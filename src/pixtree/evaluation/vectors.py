@@ -13,7 +13,7 @@ from pixtree.evaluation.renderers import Pixels, Renderer, at_size
 from pixtree.files import replacing
 from pixtree.kernels.cracks import planar_map
 from pixtree.kernels.fidelity import mean_squared_error, psnr
-from pixtree.tasks.vectorize import canvas_of, rendered, vectorize
+from pixtree.tasks.vectorize import planes_of, rendered, vectorize
 from pixtree.vector.drawing import Drawing
 from pixtree.vector.outlines.pieces import exact_outlines
 from pixtree.vector.paint.layers import layers_of
@@ -69,7 +69,7 @@ def _uncompressed_png(picture: Pixels) -> bytes:
 
 def shown(path: Path) -> Pixels:
     """The pixels (H, W, 3) of an image file over white: what drawings are compared with."""
-    planes = canvas_of(path).planes
+    planes = planes_of(path, transparency=False)
     return planes.round().byte().permute(1, 2, 0).contiguous().numpy()
 
 

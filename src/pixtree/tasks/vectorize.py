@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from pixtree.images import Image, checked
 from pixtree.kernels.fidelity import mean_squared_error, psnr
-from pixtree.vector.drawing import Drawing, empty_drawing
+from pixtree.vector.drawing import Drawing, over_white
 from pixtree.vector.potrace import TracedLayers, two_layers
 from pixtree.vector.presets import with_preset
 from pixtree.vector.search import Limits, OutOfReachError, best_drawing
@@ -19,15 +18,7 @@ from pixtree.vector.svg.document import Markup
 from pixtree.vector.tracing import Source, Tracing
 
 GREY = (0.299, 0.587, 0.114)
-OPAQUE = 0.5  # alpha from which on a pixel counts as there
 ROUNDS, CELLS = 2, 2  # of registration; per pixel, of the grid on which boundaries are found
-
-
-class Canvas(NamedTuple):
-    """An image as it is traced: planes (3, H, W) float32 in 0…255; mask (H, W) bool of what is not transparent, or None."""
-
-    planes: Tensor
-    mask: Tensor | None
 
 
 def vectorize(
@@ -36,6 +27,7 @@ def vectorize(
     *,
     bytes: int | None = None,
     psnr: float | None = None,
+    points: int | None = None,
     colors: int | None = None,
     fill: str | None = None,
     style: str | None = None,
@@ -43,7 +35,7 @@ def vectorize(
     artwork: bool | None = None,
     tolerance: float | None = None,
     fast: bool = False,
-    transparency: bool = False,
+    transparency: bool | None = None,
     groups: int | Sequence[int] | None = None,
     ids: bool = False,
     passes: str = "double",
@@ -51,15 +43,17 @@ def vectorize(
 ) -> Drawing | TracedLayers:
     """The image as a drawing: `str(drawing)` is the SVG, `drawing.save("photo.svg")` (or .svgz) writes it.
 
-    Budgets: the drawing has at most `paths` shapes (default 1000), takes at most `bytes` of SVG text, or reaches at least `psnr`
-    decibels at native size with as few shapes as possible. `colors` limits the palette.
+    Budgets: the drawing has at most `paths` shapes (default 1000), takes at most `bytes` of SVG text, has at most
+    `points` (coordinate pairs in its path data), or reaches at least `psnr` decibels at native size with as few shapes as possible.
+    `colors` limits the palette.
 
     preset: "photo", "poster", "icon" or "sketch"; options given beside a preset win.
     style: "polyline", "smooth" (Bézier curves that deviate by at most `tolerance` pixels), "polygon" (the pixels' own edges) or
     "paper" (the paper's two layers, traced by the potrace program). fill: "flat" or "linear", gradients where they are worth it.
     artwork: treat blends at edges as anti-aliasing, for logos, text and flat drawings.
     fast: find boundaries on whole pixels instead of finer cells, and do not refit the colours.
-    transparency: leave transparent pixels of an RGBA image empty; by default they are composited over white.
+    transparency: keep the alpha of an image, as `fill-opacity` and empty places; by default wherever there is any. False composites
+    over white. Drawings with alpha are always written with passes="single", since copies underneath would show through.
     groups: count or counts of coarser regions that nest the shapes as <g> elements. ids: give every path an id.
     passes: "double" (no gaps in any renderer), "single" (no <use> elements) or "crisp" (no anti-aliasing).
 
@@ -70,9 +64,9 @@ def vectorize(
     >>> drawing.paths, drawing.size, str(drawing)[:4]
     (2, (60, 40), '<svg')
     """
-    given = {"paths": paths, "bytes": bytes, "psnr": psnr, "colors": colors, "fill": fill, "style": style}
+    given = {"paths": paths, "bytes": bytes, "psnr": psnr, "points": points, "colors": colors, "fill": fill, "style": style}
     chosen = with_preset(preset, given | {"artwork": artwork, "tolerance": tolerance})
-    limits = Limits(chosen.get("paths"), chosen.get("bytes"), chosen.get("psnr"))
+    limits = Limits(chosen.get("paths"), chosen.get("bytes"), chosen.get("psnr"), chosen.get("points"))
     if chosen["style"] == "paper":
         return _paper(image, limits, channel_axis)
     tracing = Tracing(
@@ -84,46 +78,43 @@ def vectorize(
         artwork=chosen["artwork"],
         colors=chosen.get("colors"),
         groups=_counts(groups),
-        markup=Markup(passes=passes, ids=ids),
+        markup=Markup(passes=passes, ids=ids, backing=not chosen["artwork"]),
     )
-    canvas = canvas_of(image, transparency=transparency, channel_axis=channel_axis)
-    if chosen["grey"]:
-        canvas = canvas._replace(planes=_greyed(canvas.planes))
-    return draw(canvas, tracing, limits)
+    planes = planes_of(image, transparency=transparency, channel_axis=channel_axis)
+    return draw(_greyed(planes) if chosen["grey"] else planes, tracing, limits)
 
 
-def draw(canvas: Canvas, tracing: Tracing, limits: Limits) -> Drawing:
-    """The best drawing of a canvas within limits."""
-    mask = canvas.mask
-    planes = canvas.planes if mask is None else torch.where(mask, canvas.planes, 255.0)  # as it shows over white
-    if mask is not None and not mask.any():
-        return empty_drawing((int(planes.shape[1]), int(planes.shape[2])), tracing.markup)
-    pixels = int(planes.shape[1] * planes.shape[2]) if mask is None else int(mask.sum())
-    source = Source.of(planes, tracing, most=limits.most_paths(pixels), mask=mask)
-    shown = planes.permute(1, 2, 0).numpy()
+def draw(planes: Tensor, tracing: Tracing, limits: Limits) -> Drawing:
+    """The best drawing of planes (3 or 4, H, W), as `planes_of` gives them, within limits."""
+    pixels = int(planes.shape[1] * planes.shape[2])
+    shown = over_white(planes).permute(1, 2, 0).numpy()
+    source = Source.of(planes, tracing, most=limits.most_paths(pixels))
     try:
         return best_drawing(source, limits, lambda drawing: psnr_of(drawing, shown))
     except OutOfReachError:
         if limits.paths is not None or source.regions.most == pixels:
             raise
     # The small regions were too few for so high a quality: start from the pixels.
-    return best_drawing(Source.of(planes, tracing, most=pixels, mask=mask), limits, lambda drawing: psnr_of(drawing, shown))
+    return best_drawing(Source.of(planes, tracing, most=pixels), limits, lambda drawing: psnr_of(drawing, shown))
 
 
-def canvas_of(image: Image, *, transparency: bool = False, channel_axis: int | None = -1) -> Canvas:
-    """The canvas of any image: grey, RGB or RGBA; alpha is a mask with `transparency`, else composited over white."""
-    picture = checked(image, channel_axis=channel_axis, alpha=transparency)
+def planes_of(image: Image, *, transparency: bool | None = None, channel_axis: int | None = -1) -> Tensor:
+    """Planes (3, H, W) float32 in 0…255 of any grey, RGB or RGBA image; with alpha (4, H, W): colours times alpha, and alpha.
+
+    Alpha is kept where `transparency` says so (None: where a pixel is not opaque), else composited over white.
+    """
+    picture = checked(image, channel_axis=channel_axis, alpha=transparency is not False)
     if picture.ndim != 3 or picture.shape[0] not in (1, 3, 4):
         raise ValueError(
             f"an image to trace is grey, RGB or RGBA, got shape {tuple(picture.shape)} (C, H, W); choose such channels"
         )
     planes = picture.to(torch.float32).cpu() * (1.0 if picture.dtype == torch.uint8 else 255.0)
-    if picture.shape[0] == 4 and transparency:
-        return Canvas(planes[:3].contiguous(), planes[3] >= 255 * OPAQUE)
-    if picture.shape[0] == 4:
-        alpha = planes[3:] / 255
-        planes = torch.round(planes[:3] * alpha + 255 * (1 - alpha))
-    return Canvas(planes.expand(3, -1, -1).contiguous(), None)
+    if picture.shape[0] < 4:
+        return planes.expand(3, -1, -1).contiguous()
+    if bool((planes[3] == 255).all()):
+        return planes[:3].contiguous()
+    premultiplied = torch.cat((planes[:3] * (planes[3:] / 255), planes[3:]))
+    return torch.round(over_white(premultiplied)) if transparency is False else premultiplied
 
 
 def rendered(text: str, background: str = "#ffffff") -> NDArray[np.uint8]:
@@ -141,8 +132,8 @@ def psnr_of(drawing: Drawing, shown: NDArray[np.float32]) -> float:
 
 
 def _greyed(planes: Tensor) -> Tensor:
-    weights = torch.tensor(GREY)[:, None, None]
-    return (planes * weights).sum(dim=0, keepdim=True).expand(3, -1, -1).contiguous()
+    grey = (planes[:3] * torch.tensor(GREY)[:, None, None]).sum(dim=0, keepdim=True)
+    return torch.cat((grey.expand(3, -1, -1), planes[3:]))
 
 
 def _counts(groups: int | Sequence[int] | None) -> tuple[int, ...]:
@@ -153,6 +144,6 @@ def _counts(groups: int | Sequence[int] | None) -> tuple[int, ...]:
 
 
 def _paper(image: Image, limits: Limits, channel_axis: int | None) -> TracedLayers:
-    if limits.paths is None or limits.bytes is not None or limits.psnr is not None:
-        raise ValueError("style='paper' takes paths= only, got another budget; leave bytes= and psnr= out")
-    return two_layers(canvas_of(image, channel_axis=channel_axis).planes, limits.paths)
+    if limits.paths is None or limits.sizes() or limits.psnr is not None:
+        raise ValueError("style='paper' takes paths= only, got another budget; leave bytes=, points= and psnr= out")
+    return two_layers(planes_of(image, transparency=False, channel_axis=channel_axis), limits.paths)

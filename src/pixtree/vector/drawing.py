@@ -1,29 +1,35 @@
 """Drawing: arcs, shapes and fills of an image, and their form as SVG text and as pixels."""
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
-from pixtree.kernels.cracks import PlanarMap, planar_map
+from pixtree.kernels.cracks import PlanarMap
 from pixtree.vector.outlines.flattening import flattened
-from pixtree.vector.outlines.pieces import Outlines, exact_outlines
+from pixtree.vector.outlines.pieces import Outlines
+from pixtree.vector.outlines.trapping import TRAP, painting_order, trapped
 from pixtree.vector.paint.coverage import Coverage, composite, cover
-from pixtree.vector.svg.document import Gradient, Markup, document, save_text
+from pixtree.vector.svg.document import Gradient, Markup, Shapes, document, save_text
 from pixtree.vector.svg.pathdata import path_data
+from pixtree.vector.svg.points import points_of
 
 Array = NDArray[Any]
+Planes = TypeVar("Planes", NDArray[Any], Tensor)
+HIDDEN, SOLID = 8.0, 245.0  # alpha, of 255, below which a shape is not drawn, and from which on it is opaque
 
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
     """Shapes that tile a canvas: every arc is stored once and used by one or two shapes.
 
-    colours (N, 3) float64 in 0…255; layers (N,): shapes of one do not touch; `groups` are nested lists of shapes.
+    colours (N, 3) float64 in 0…255, or (N, 4): colours times alpha, and alpha. layers (N,): shapes of one do not touch; `groups`
+    are nested lists of shapes.
     cells: per pixel and axis, of the grid on which the arcs were found.
     """
 
@@ -43,8 +49,16 @@ class Drawing:
 
     @property
     def paths(self) -> int:
-        """Number of shapes, each one path element."""
-        return self.arcs.count
+        """Number of shapes that are drawn, each one path element."""
+        return int((self.alpha > 0).sum())
+
+    @cached_property
+    def alpha(self) -> NDArray[np.float64]:
+        """Opacity (N,) of the shapes, 0…1: exactly 0 for what is not drawn, exactly 1 for what is opaque."""
+        if self.colours.shape[1] == 3:
+            return np.ones(len(self.colours))
+        alpha = self.colours[:, 3]
+        return np.where(alpha < HIDDEN, 0.0, np.where(alpha > SOLID, 1.0, alpha / 255))
 
     @cached_property
     def order(self) -> NDArray[np.int64]:
@@ -54,11 +68,30 @@ class Drawing:
     @cached_property
     def text(self) -> str:
         """The SVG document."""
-        data = path_data(self.arcs, self.outlines)
-        fills = np.clip(np.rint(self.colours), 0, 255).astype(np.uint8)
-        return document(
-            self.size, self.outlines.unit * self.cells, data, fills, self.layers, self.markup, self.gradients, self.groups
-        )
+        unit = self.outlines.unit * self.cells
+        whole = len(self.alpha) == 0 or bool(self.alpha.min() == 1)
+        markup = self.markup if whole or self.markup.passes == "crisp" else replace(self.markup, passes="single")
+        if markup.passes == "single":
+            data, layers = self._plain_paths(unit)
+        else:
+            data, layers = path_data(self.arcs, self.outlines), self.layers
+        colours = self.colours[:, :3] / np.maximum(np.where(self.alpha < 1, self.alpha, 1), 1e-3)[:, None]
+        fills = np.clip(np.rint(colours), 0, 255).astype(np.uint8)
+        shapes = Shapes(data, fills, self.alpha, layers, self.gradients)
+        return document(self.size, unit, shapes, markup, self.groups)
+
+    def _plain_paths(self, unit: int) -> tuple[list[str], NDArray[np.int32]]:
+        """Path data of shapes that are painted once, and the place of each in the order of painting."""
+        order = painting_order(self.arcs, self.outlines)
+        if self.groups is not None:
+            order = np.array(list(_flat(self.groups)), np.int64)
+        data = path_data(*trapped(self.arcs, self.outlines, order, self.alpha, TRAP * self.cells, backing=self.markup.backing))
+        if len(order) and self.alpha.min() == 1:  # nothing lies under the first shape, and all others lie over it
+            width, height = self.size
+            data[order[0]] = f"m0 0h{width * unit}v{height * unit}h{-width * unit}z"
+        layers = np.empty(len(order), np.int32)
+        layers[order] = np.arange(len(order))
+        return data, layers
 
     def __str__(self) -> str:
         return self.text
@@ -67,6 +100,11 @@ class Drawing:
     def bytes(self) -> int:
         """Size of the SVG file."""
         return len(self.text.encode())
+
+    @property
+    def points(self) -> int:
+        """Number of points: coordinate pairs in the path data."""
+        return points_of(self.text)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write .svg, or .svgz (gzip, the same bytes for the same drawing); the file appears whole or not at all.
@@ -94,14 +132,25 @@ class Drawing:
         >>> pixtree.vectorize(np.zeros((8, 9), np.uint8), paths=1).pixels(zoom=2).shape
         (16, 18, 3)
         """
-        return composite(self.coverage(zoom), np.clip(np.rint(self.colours), 0, 255), self.order, self._shape(zoom))
+        colours, coverage = np.clip(np.rint(self.colours), 0, 255), self.coverage(zoom)
+        if colours.shape[1] == 4:
+            colours = colours[:, :3] + (255.0 - colours[:, 3:])  # a sum of shares: what holds for each holds for all
+        return composite(coverage, colours, self.order, self._shape(zoom))
 
     def _shape(self, zoom: int) -> tuple[int, int]:
         width, height = self.size
         return height * zoom, width * zoom
 
 
-def empty_drawing(shape: tuple[int, int], markup: Markup) -> Drawing:
-    """A canvas (H, W) without shapes, for a wholly transparent image."""
-    arcs = planar_map(np.full(shape, -1, np.int32))
-    return Drawing(arcs, exact_outlines(arcs), np.empty((0, 3)), np.empty(0, np.int32), markup)
+def over_white(planes: Planes) -> Planes:
+    """Planes (3, H, W) in 0…255, or (4, H, W) of colours times alpha and alpha, as they show on a white page: (3, H, W)."""
+    return planes if len(planes) == 3 else planes[:3] + (255.0 - planes[3:])
+
+
+def _flat(groups: Sequence[Any]) -> Iterator[int]:
+    """The shapes of nested groups, in the order in which they stand."""
+    for item in groups:
+        if isinstance(item, int):
+            yield item
+        else:
+            yield from _flat(item)

@@ -4,13 +4,13 @@ from typing import Any
 
 # Each is a set of the options of `vectorize`; options given beside a preset win.
 PRESETS: dict[str, dict[str, Any]] = {
-    "photo": {"paths": 3000, "style": "polyline"},
+    "photo": {"paths": 3000, "points": 60_000, "style": "polyline"},
     "poster": {"paths": 1000, "colors": 16, "style": "smooth", "artwork": True, "tolerance": 0.6},
     "icon": {"paths": 300, "colors": 8, "style": "smooth", "artwork": True, "tolerance": 0.4},
-    "sketch": {"paths": 1000, "colors": 4, "style": "smooth", "artwork": True, "tolerance": 0.5, "grey": True},
+    "sketch": {"paths": 200, "colors": 4, "style": "smooth", "artwork": True, "tolerance": 0.5, "grey": True},
 }
 DEFAULT: dict[str, Any] = {"paths": 1000, "style": "polyline", "fill": "flat", "artwork": False, "tolerance": 0.4, "grey": False}
-BUDGETS = ("paths", "bytes", "psnr")
+BUDGETS = ("paths", "bytes", "psnr", "points")
 
 
 def with_preset(preset: str | None, given: dict[str, Any]) -> dict[str, Any]:
@@ -20,5 +20,7 @@ def with_preset(preset: str | None, given: dict[str, Any]) -> dict[str, Any]:
     chosen = {name: value for name, value in given.items() if value is not None}
     ground = DEFAULT | (PRESETS[preset] if preset else {})
     if any(name in chosen for name in BUDGETS):
-        ground.pop("paths")
+        ground = {name: value for name, value in ground.items() if name not in BUDGETS}
+    if chosen.get("fill") == "linear" and "colors" not in chosen:
+        ground.pop("colors", None)  # a palette of a preset gives way to gradients that are asked for
     return ground | chosen

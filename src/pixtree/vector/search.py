@@ -1,4 +1,4 @@
-"""Search: the drawing that makes the most of a number of paths or bytes, or reaches a quality with the fewest shapes."""
+"""Search: the drawing that makes the most of a number of paths, bytes or points, or reaches a quality with the fewest shapes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixtree.kernels.fidelity import mean_squared_error, psnr
-from pixtree.vector.drawing import Drawing
+from pixtree.vector.drawing import Drawing, over_white
 from pixtree.vector.tracing import Source
 
-BYTES_PER_PATH = 130
-BYTES_EXPONENT = 0.8  # bytes grow with the paths to this power
+PER_PATH = {"bytes": 130, "points": 30}
+FEWEST_PER_PATH = {"bytes": 40, "points": 3}
+EXPONENT = 0.8  # bytes and points grow with the paths to this power
 DECIBELS_PER_DOUBLING = 2.0
 CLOSE = 0.97  # share of the bytes allowed that is good enough
 SPARE_DECIBELS = 0.15
@@ -25,25 +26,30 @@ class OutOfReachError(ValueError):
 
 @dataclass(frozen=True)
 class Limits:
-    """The most paths and bytes that a drawing may have, and the least PSNR (decibels, at native size over white) it must reach."""
+    """The most paths, bytes and points that a drawing may have, and the least PSNR, in decibels, it must reach."""
 
     paths: int | None = None
     bytes: int | None = None
     psnr: float | None = None
+    points: int | None = None
 
     def __post_init__(self) -> None:
-        for name, value in (("paths", self.paths), ("bytes", self.bytes)):
+        for name, value in (("paths", self.paths), ("bytes", self.bytes), ("points", self.points)):
             if value is not None and (isinstance(value, bool) or int(value) != value or value < 1):
                 raise ValueError(f"{name} is a whole number of at least 1, got {value}; try {name}=1000")
         if self.psnr is not None and not 0 < self.psnr < 100:
             raise ValueError(f"psnr is a number of decibels between 0 and 100, got {self.psnr}; 30 looks good")
 
+    def sizes(self) -> list[tuple[str, int]]:
+        """The limits on bytes and points that are given, by name."""
+        return [(name, limit) for name, limit in (("bytes", self.bytes), ("points", self.points)) if limit is not None]
+
     def most_paths(self, pixels: int) -> int:
         """The largest number of shapes that can be useful for an image of so many pixels."""
         wanted = self.paths or pixels
-        if self.bytes is not None:
-            wanted = min(wanted, self.bytes // 40 + 1)
-        if self.psnr is not None and self.paths is None and self.bytes is None:
+        for name, limit in self.sizes():
+            wanted = min(wanted, limit // FEWEST_PER_PATH[name] + 1)
+        if self.psnr is not None and self.paths is None and not self.sizes():
             wanted = pixels // 48 + 1
         return max(1, min(wanted, pixels))
 
@@ -57,14 +63,15 @@ def best_drawing(source: Source, limits: Limits, measure: Callable[[Drawing], fl
         )
     if limits.psnr is not None:
         drawing = _reaching(source, limits.psnr, most, measure)
-        if limits.bytes is not None and drawing.bytes > limits.bytes:
-            raise ValueError(
-                f"psnr={limits.psnr} takes about {drawing.bytes} bytes, got bytes={limits.bytes}; raise one or lower the other"
-            )
+        for name, limit in limits.sizes():
+            if getattr(drawing, name) > limit:
+                found = getattr(drawing, name)
+                raise ValueError(f"psnr={limits.psnr} takes about {found} {name}, got {name}={limit}; raise one or lower the other")
         return drawing
-    if limits.bytes is not None:
-        return _filling(replace(source, tracing=replace(source.tracing, detail=THRIFTY)), limits.bytes, most)
-    return _with_paths(source, most)
+    if not limits.sizes():
+        return _with_paths(source, most)
+    thrifty = replace(source, tracing=replace(source.tracing, detail=THRIFTY))
+    return min((_filling(thrifty, name, limit, most) for name, limit in limits.sizes()), key=lambda drawing: drawing.paths)
 
 
 def _with_paths(source: Source, most: int) -> Drawing:
@@ -82,32 +89,33 @@ def _with_paths(source: Source, most: int) -> Drawing:
     return drawing
 
 
-def _filling(source: Source, limit: int, most: int) -> Drawing:
-    """The drawing with as many shapes as fit into `limit` bytes."""
+def _filling(source: Source, name: str, limit: int, most: int) -> Drawing:
+    """The drawing with as many shapes as fit into `limit` bytes or points, whichever `name` says."""
     fewest = source.regions.fewest
-    count = min(max(limit // BYTES_PER_PATH, fewest), most)
+    count = min(max(limit // PER_PATH[name], fewest), most)
     for _ in range(4):
-        ratio = limit / source.drawing(count, quick=True).bytes
+        ratio = limit / max(getattr(source.drawing(count, quick=True), name), 1)
         if 0.98 < ratio < 1.02 or (ratio > 1 and count == most):
             break
-        count = min(max(int(count * ratio ** (1 / BYTES_EXPONENT)), fewest), most)
+        count = min(max(int(count * ratio ** (1 / EXPONENT)), fewest), most)
     best: Drawing | None = None
     too_many = most + 1
     for _ in range(TRIALS):
         drawing = source.drawing(count)
-        if drawing.bytes <= limit:
+        size = getattr(drawing, name)
+        if size <= limit:
             best = drawing
-            if drawing.bytes >= CLOSE * limit or count + 1 >= too_many:
+            if size >= CLOSE * limit or count + 1 >= too_many:
                 return drawing
         else:
             too_many = count
             if count <= fewest:
-                raise ValueError(f"the smallest drawing of this image takes {drawing.bytes} bytes, got bytes={limit}; allow more")
-        ratio = 0.99 * limit / drawing.bytes
-        count = min(max(int(count * ratio ** (1 / BYTES_EXPONENT)), fewest, 1), too_many - 1)
+                raise ValueError(f"the smallest drawing of this image takes {size} {name}, got {name}={limit}; allow more")
+        ratio = 0.99 * limit / max(size, 1)
+        count = min(max(int(count * ratio ** (1 / EXPONENT)), fewest, 1), too_many - 1)
         if best is not None and count <= best.paths and source.tracing.colors is None:
             return best
-    return best if best is not None else _filling(source, limit, max(too_many // 2, fewest))
+    return best if best is not None else _filling(source, name, limit, max(too_many // 2, fewest))
 
 
 def _reaching(source: Source, wanted: float, most: int, measure: Callable[[Drawing], float]) -> Drawing:
@@ -146,7 +154,7 @@ def _searched(source: Source, wanted: float, most: int) -> Drawing:
 
 def own_psnr(drawing: Drawing, planes: NDArray[np.float32]) -> float:
     """PSNR of a drawing's flat fills in our own rendering, over the shapes' pixels and white."""
-    return psnr(mean_squared_error(np.moveaxis(drawing.pixels(), 2, 0), planes))
+    return psnr(mean_squared_error(np.moveaxis(drawing.pixels(), 2, 0), over_white(planes)))
 
 
 def _out_of_reach(wanted: float, most: int, reached: float) -> OutOfReachError:

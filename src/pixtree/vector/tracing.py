@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pixtree.kernels.cracks import PlanarMap, planar_map
-from pixtree.vector.drawing import Drawing
+from pixtree.vector.drawing import Drawing, over_white
 from pixtree.vector.outlines.beziers import fit_curves
 from pixtree.vector.outlines.pieces import Outlines, exact_outlines
 from pixtree.vector.outlines.placement import Samples, place_samples
@@ -18,7 +18,7 @@ from pixtree.vector.paint.gradients import gradients_that_pay
 from pixtree.vector.paint.layers import layers_of
 from pixtree.vector.paint.palette import limited_palette
 from pixtree.vector.paint.registration import registered
-from pixtree.vector.regions.blends import without_blends
+from pixtree.vector.regions.blends import near_alpha_edges, without_blends
 from pixtree.vector.regions.colours import mean_colours, one_coloured
 from pixtree.vector.regions.grouping import groups_of
 from pixtree.vector.regions.growing import grow_regions, pixel_weights
@@ -77,22 +77,29 @@ class Tracing:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """An image ready for tracing: planes (3, H, W) float32 in 0…255, the same on finer cells, and its regions at every count."""
+    """An image ready for tracing: its planes, the same on finer cells, and its regions at every count.
+
+    planes: (3, H, W) float32 in 0…255; with transparency (4, H, W): colours times alpha, and alpha. sharp: the planes from which
+    the regions are grown, without blends at edges where those count as anti-aliasing.
+    """
 
     planes: NDArray[np.float32]
     fine: NDArray[np.float32]
+    sharp: NDArray[np.float32]
     regions: Agglomeration
     tracing: Tracing
 
     @classmethod
-    def of(cls, planes: Tensor, tracing: Tracing, *, most: int, mask: Tensor | None = None) -> "Source":
+    def of(cls, planes: Tensor, tracing: Tracing, *, most: int) -> "Source":
         """Grow the regions of an image, for counts up to `most`."""
         # Artwork has no texture that hides errors: its thin lines count as much as its areas.
-        grown = torch.from_numpy(without_blends(planes.numpy())) if tracing.artwork else planes
+        grown = torch.from_numpy(without_blends(planes.numpy())) if tracing.artwork or len(planes) == 4 else planes
+        if len(planes) == 4 and not tracing.artwork:
+            grown = torch.where(near_alpha_edges(planes), grown, planes)
         weights = torch.ones_like(planes[0]) if tracing.artwork else pixel_weights(planes)
-        regions = grow_regions(grown, most=most, cells=tracing.cells, mask=mask, weights=weights)
-        fine = planes if tracing.style == "polygon" else enlarged(planes, tracing.cells, mask)
-        return cls(planes.numpy(), fine.numpy(), regions, tracing)
+        regions = grow_regions(grown, most=most, cells=tracing.cells, weights=weights)
+        fine = planes if tracing.style == "polygon" else enlarged(planes, tracing.cells)
+        return cls(planes.numpy(), fine.numpy(), grown.numpy(), regions, tracing)
 
     def drawing(self, count: int, *, quick: bool = False) -> Drawing:
         """The drawing with at most `count` shapes; `quick` leaves registration and gradients out."""
@@ -105,6 +112,10 @@ class Source:
             labels, palette = limited_palette(labels, self.planes, self.tracing.colors)
         tracing = replace(self.tracing, rounds=0, fill="flat") if quick else self.tracing
         drawing = trace(labels, self.planes, self.fine, tracing, slope=slope, palette=palette)
+        if len(self.planes) == 4:
+            drawing = replace(
+                drawing, colours=_with_alpha(drawing.colours, mean_colours(labels, self.sharp[3:], len(drawing.colours)))
+            )
         if tracing.groups:
             drawing = replace(drawing, groups=groups_of(labels, self.regions, tracing.groups))
         return drawing
@@ -127,6 +138,8 @@ def trace(
     cells = tracing.cells
     price = slope * len(colours) / max(pixel_edges(labels), 1)  # squared error that a pixel edge of outline is worth
     plain = one_coloured(labels, planes, colours)
+    if palette is not None:  # an entry keeps its colour only if all its regions do, or they would part
+        plain = (np.bincount(palette, ~plain) == 0)[palette]
     labels = refined(labels, fine, cells, STIFFNESS * price)
     arcs = planar_map(labels)
     colours = np.where(plain[:, None], colours, _shared(mean_colours(labels, fine, arcs.count), labels, palette))
@@ -135,7 +148,7 @@ def trace(
     drawing = Drawing(arcs, outlines, colours, layers_of(arcs), tracing.markup, cells=cells)
     drawing = registered(drawing, fine, rounds=tracing.rounds, fixed=plain, palette=palette)
     if tracing.fill == "linear":
-        drawing = replace(drawing, gradients=gradients_that_pay(drawing, labels, fine, price / tracing.detail))
+        drawing = replace(drawing, gradients=gradients_that_pay(drawing, labels, over_white(fine), price / tracing.detail))
     return drawing
 
 
@@ -155,10 +168,15 @@ def _fitted(samples: Samples, arcs: PlanarMap, colours: Array, tracing: Tracing,
     return fit_polylines(samples, arcs, colours, unit=unit, price=price * cells**3)
 
 
+def _with_alpha(colours: Array, alpha: Array) -> Array:
+    """Colours (N, 4) of the same hue with another alpha (N, 1): that of a region's inside, since its rim is blended."""
+    return np.concatenate((colours[:, :3] * (alpha / np.maximum(colours[:, 3:], 1.0)), alpha), axis=1)
+
+
 def _shared(colours: Array, labels: Array, palette: Array | None) -> Array:
     """Colours (N, 3), the same for all regions of one palette entry: their mean by area."""
     if palette is None:
         return colours
     area = np.bincount(labels[labels >= 0].ravel(), minlength=len(palette)).astype(np.float64)
-    total = np.stack([np.bincount(palette, colours[:, c] * area) for c in range(3)], axis=1)
+    total = np.stack([np.bincount(palette, colours[:, c] * area) for c in range(colours.shape[1])], axis=1)
     return np.asarray((total / np.maximum(np.bincount(palette, area), 1)[:, None])[palette])

@@ -1,7 +1,6 @@
 """Boundaries on cells finer than the pixel."""
 
 import numpy as np
-import torch
 from pictures import photo
 
 from pixtree.tasks.vectorize import rendered, vectorize
@@ -43,13 +42,6 @@ def test_stiff_boundaries_are_shorter():
         int((m[1:] != m[:-1]).sum() + (m[:, 1:] != m[:, :-1]).sum()) for m in (refined(labels, fine, 2, s) for s in (0, 300))
     ]
     assert lengths[1] < lengths[0]
-
-
-def test_what_is_masked_does_not_bleed_into_the_enlarged_image():
-    planes = torch.full((3, 12, 12), 255.0)
-    planes[:, 3:9, 3:9] = 40.0
-    mask = planes[0] < 100
-    assert (enlarged(planes, 2, mask)[:, 6:18, 6:18] == 40).all()
 
 
 def test_finer_cells_come_nearer_to_the_image_between_its_pixels():

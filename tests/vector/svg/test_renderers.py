@@ -1,18 +1,19 @@
-"""Drawings in librsvg, a renderer that knows nothing of resvg: no hairlines at any size, polygons exact to the pixel."""
-
-import shutil
+"""Drawings in programs that know nothing of resvg: the same picture, no hairlines at any size, polygons exact to the pixel."""
 
 import numpy as np
 import pytest
 from pictures import photo
+from renderers import each, needs
 
-from pixtree.evaluation.renderers import LIBRSVG, RENDERERS, rendered_by_librsvg
-from pixtree.evaluation.vectors import at_size, hairlines, polygon_faults
+from pixtree.evaluation.renderers import RENDERERS, rendered_by_librsvg
+from pixtree.evaluation.vectors import at_size, background_difference, hairlines, polygon_faults
+from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.segment import segment
 from pixtree.tasks.vectorize import rendered, vectorize
 
-installed = pytest.mark.skipif(shutil.which(LIBRSVG) is None, reason=f"{LIBRSVG} is not installed (librsvg2-bin)")
-EACH = pytest.mark.parametrize("renderer", ["resvg", pytest.param("librsvg", marks=installed)])
+installed = needs("librsvg")
+EACH = each("resvg", "librsvg")
+QUICK = ("librsvg", "cairosvg", "qtsvg", "chromium")  # in CI; the others take longer
 
 
 def pixels(name, height=96, width=112):
@@ -88,3 +89,40 @@ def test_a_missing_program_is_an_error_that_names_it(monkeypatch):
 def test_what_librsvg_cannot_read_is_an_error_of_one_sentence():
     with pytest.raises(ValueError, match="librsvg must read"):
         rendered_by_librsvg("no drawing")
+
+
+def alike(text, renderer):
+    """PSNR of a renderer's picture against resvg's."""
+    return psnr(mean_squared_error(RENDERERS[renderer](text, "#ffffff"), rendered(text)))
+
+
+DRAWINGS = {
+    "photo": {"paths": 120},
+    "gradients": {"paths": 60, "fill": "linear"},
+    "curves": {"paths": 60, "style": "smooth"},
+    "groups": {"paths": 60, "groups": 6, "ids": True},
+    "plain paths": {"paths": 60, "passes": "single"},
+    "poster": {"preset": "poster"},
+}
+
+
+@each(*QUICK)
+@pytest.mark.parametrize("kind", DRAWINGS)
+def test_a_drawing_looks_the_same_in_other_programs(renderer, kind):
+    assert alike(str(vectorize(pixels("astronaut", 64, 72), **DRAWINGS[kind])), renderer) >= 35
+
+
+@pytest.mark.slow
+@each("firefox", "inkscape", "libreoffice")
+@pytest.mark.parametrize("kind", DRAWINGS)
+def test_a_drawing_looks_the_same_in_slow_programs(renderer, kind):
+    assert alike(str(vectorize(pixels("astronaut", 64, 72), **DRAWINGS[kind])), renderer) >= 35
+
+
+@each("resvg", "chromium")
+@pytest.mark.parametrize("scale", [0.1, 0.25])
+def test_thumbnails_show_no_background_between_shapes(renderer, scale):
+    text = str(vectorize(pixels("coffee", 200, 220), paths=800))
+    shape = round(200 * scale), round(220 * scale)
+    white = at_size(text, shape, renderer=RENDERERS[renderer])
+    assert background_difference(white, text, RENDERERS[renderer])[0] <= 4

@@ -27,11 +27,11 @@ def gradients_that_pay(drawing: Drawing, labels: Array, planes: Array, price: fl
     price = price * CHARACTERS * cells**2  # squared errors are summed over cells
     found: dict[int, Gradient] = {}
     for shape in np.flatnonzero(moments[:, 0] >= SMALLEST * cells**2).tolist():
-        model = best_direction(moments[shape])
+        model = best_direction(moments[shape]) if drawing.alpha[shape] == 1 else None
         if model is None or model[0] <= price:
             continue
         _, centre, slope, direction = model
-        colour = drawing.colours[shape] + moments[shape, 12:15] / moments[shape, 0]
+        colour = drawing.colours[shape, :3] + moments[shape, 12:15] / moments[shape, 0]
         gradient = _gradient(centre, slope, direction, colour, _reach(moments[shape], slope))
         if gradient is not None:
             found[shape] = gradient._replace(**{name: getattr(gradient, name) / cells for name in ("x1", "y1", "x2", "y2")})

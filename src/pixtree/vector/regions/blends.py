@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import max_pool2d
 
 from pixtree.runtime.jit import kernel
 
 Array = NDArray[Any]
 ROUNDS = 2  # edges up to about four pixels wide
 SMALLEST_STEP = 24.0**2  # squared distance of the two neighbours, summed over channels
+SMALLEST_ALPHA_STEP = 128.0
 LARGEST_OFFSET = 0.15  # distance of a blend from the line between its neighbours, as a share of theirs
 
 
@@ -22,6 +25,13 @@ def without_blends(planes: NDArray[np.float32], rounds: int = ROUNDS) -> NDArray
     for _ in range(rounds):
         planes = sharpen_once(planes)
     return planes
+
+
+def near_alpha_edges(planes: Tensor) -> Tensor:
+    """Where (H, W) bool alpha, the last of planes (4, H, W), differs within two pixels: there a photograph has blends as well."""
+    alpha = planes[3:]
+    low, high = (sign * max_pool2d(sign * alpha[None], 5, 1, 2)[0, 0] for sign in (-1, 1))
+    return high - low > SMALLEST_ALPHA_STEP
 
 
 @kernel

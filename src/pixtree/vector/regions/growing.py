@@ -66,16 +66,14 @@ def local_variance(planes: Array, reach: int) -> Array:
     return variance
 
 
-def grow_regions(
-    planes: Tensor, *, most: int, cells: int = 2, mask: Tensor | None = None, weights: Tensor | None = None
-) -> Agglomeration:
-    """Nested regions of an image for every count up to about `most`; planes (3, H, W) float32 in 0…255, mask (H, W) bool.
+def grow_regions(planes: Tensor, *, most: int, cells: int = 2, weights: Tensor | None = None) -> Agglomeration:
+    """Nested regions of an image for every count up to about `most`; planes (C, H, W) float32 in 0…255.
 
     cells: per pixel and axis, of the grid on which boundaries will be found; coarser ones start from fewer, larger regions.
     """
     height, width = int(planes.shape[1]), int(planes.shape[2])
     rule = TreeOptions(similarity=Ward(), energy="squared_error").rule
-    tree = hierarchy_of_planes(planes.flatten(1), (height, width), rule, mask=mask)
+    tree = hierarchy_of_planes(planes.flatten(1), (height, width), rule)
     small = min(max(tree.leaves * cells**2 // CELLS_PER_REGION, SMALL_PER_PATH * most, tree.pieces), tree.leaves)
     base: NDArray[np.int32] = tree.cut(small).numpy()
     weight = pixel_weights(planes) if weights is None else weights

@@ -7,10 +7,9 @@ the pixels is right at their own size alone.
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import interpolate, max_pool2d
+from torch.nn.functional import interpolate
 
 from pixtree.runtime.jit import inlined, kernel
 from pixtree.vector.regions.colours import colour_sums
@@ -22,16 +21,11 @@ DOWN = np.array([-1, -1, 0, 1, 1, 1, 0, -1])  # the ring of eight neighbours, di
 ALONG = np.array([0, 1, 1, 1, 0, -1, -1, -1])
 
 
-def enlarged(planes: Tensor, cells: int, mask: Tensor | None = None) -> Tensor:
-    """Planes (C, H, W) in 0…255 with `cells` × `cells` values per pixel, by cubic interpolation; mask (H, W) of what counts."""
+def enlarged(planes: Tensor, cells: int) -> Tensor:
+    """Planes (C, H, W) in 0…255 with `cells` × `cells` values per pixel, by cubic interpolation."""
     if cells == 1:
         return planes
-    cubic = interpolate(planes[None], scale_factor=float(cells), mode="bicubic", align_corners=False)[0].clamp_(0, 255)
-    if mask is None:
-        return cubic
-    # Cubic interpolation looks two pixels far: nearer to the outside, whose colour means nothing, pixels are repeated.
-    near_outside = max_pool2d((~mask).float()[None], 5, 1, 2)[0].repeat_interleave(cells, 0).repeat_interleave(cells, 1) > 0
-    return torch.where(near_outside, planes.repeat_interleave(cells, 1).repeat_interleave(cells, 2), cubic)
+    return interpolate(planes[None], scale_factor=float(cells), mode="bicubic", align_corners=False)[0].clamp_(0, 255)
 
 
 def refined(labels: NDArray[np.int32], planes: Array, cells: int, stiffness: float) -> NDArray[np.int32]:

@@ -4,6 +4,7 @@ import gzip
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,8 +13,12 @@ from numpy.typing import NDArray
 
 from pixtree.files import replacing
 
-STROKE_WIDTH = 1.5  # pixels, half of it under the neighbours: narrower lets hairlines through when reduced, wider hides slim shapes
+# Copies underneath are moved by so many pixels: less lets hairlines through, more hides slim shapes.
+SHIFT = 0.6
+SIDES = ((-1, 0), (1, 0), (0, -1), (0, 1))
 PASSES = ("double", "single", "crisp")
+LINKS = 'xmlns:xlink="http://www.w3.org/1999/xlink"'
+LAYERS = 'xmlns:inkscape="http://www.inkscape.org/namespaces/inkscape"'
 
 
 class Gradient(NamedTuple):
@@ -29,73 +34,95 @@ class Gradient(NamedTuple):
 
 @dataclass(frozen=True)
 class Markup:
-    """How shapes are painted.
+    """How shapes are written.
 
-    passes: "double" paints all shapes with strokes and then again without (no hairlines in any renderer); "single" paints each once
-    with a stroke, for editors that dislike `<use>`; "crisp" paints fills without anti-aliasing.
-    ids: whether every path has an id.
+    passes: "double" paints copies of the shapes, moved by half a pixel to each side, under the shapes themselves, so that no
+    renderer shows the background between them; "single" writes plain paths for editors, from large to small, each a
+    little under its later neighbours; "crisp" writes plain paths without anti-aliasing.
+    ids: whether every path has an id. backing: whether, in a single pass, the first opaque shape runs under all the others, which
+    photographs need and artwork does not.
     """
 
     passes: str = "double"
     ids: bool = False
+    backing: bool = True
 
     def __post_init__(self) -> None:
         if self.passes not in PASSES:
             raise ValueError(f"passes is one of {', '.join(PASSES)}, got {self.passes!r}; choose one of these")
 
 
-def document(
-    size: tuple[int, int],
-    unit: int,
-    data: Sequence[str],
-    fills: NDArray[np.uint8],
-    layers: NDArray[np.int32],
-    markup: Markup,
-    gradients: dict[int, Gradient],
-    groups: Sequence[Any] | None,
-) -> str:
-    """The whole text; data, fills (N, 3) and layers (N,) per shape, size in pixels, path data in 1/unit pixels."""
-    width, height = size
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width * unit} {height * unit}">'
-    )
-    defined = "".join(gradient_element(shape, gradient, unit) for shape, gradient in gradients.items())
-    paths = [path_element(shape, data[shape], fills[shape], markup, shape in gradients) for shape in range(len(data))]
+class Shapes(NamedTuple):
+    """What the document says of N shapes: path data, fills (N, 3), opacity (N,) in 0…1, where 0 is not drawn, and layers (N,)."""
+
+    data: Sequence[str]
+    fills: NDArray[np.uint8]
+    alpha: NDArray[np.float64]
+    layers: NDArray[np.int32]
+    gradients: dict[int, Gradient]
+
+
+def document(size: tuple[int, int], unit: int, shapes: Shapes, markup: Markup, groups: Sequence[Any] | None) -> str:
+    """The whole text; size in pixels, path data in 1/unit pixels.
+
+    The text keeps to what every program reads: a fill on each path, no inherited colours, no strokes, and `xlink:href`.
+    """
+    paths = [path_element(shape, shapes, markup) for shape in range(len(shapes.data))]
     if groups is not None:
         stacked = ["".join(grouped(groups, paths))]
     else:
-        count = int(layers.max(initial=-1)) + 1
-        stacked = ["".join(paths[shape] for shape in np.flatnonzero(layers == layer)) for layer in range(count)]
-    return head + in_passes(stacked, defined, unit, markup) + "</svg>"
-
-
-def in_passes(layers: Sequence[str], defined: str, unit: int, markup: Markup) -> str:
-    """The layers in one or two passes, after the definitions they need."""
+        order = np.argsort(shapes.layers, kind="stable").tolist()
+        starts = np.searchsorted(shapes.layers[order], np.arange(int(shapes.layers.max(initial=-1)) + 2)).tolist()
+        stacked = ["".join(paths[shape] for shape in order[a:b]) for a, b in pairwise(starts)]
+    defined = "".join(gradient_element(shape, gradient, unit) for shape, gradient in shapes.gradients.items())
     definitions = f"<defs>{defined}</defs>" if defined else ""
-    stroke = f'stroke="currentColor" stroke-width="{STROKE_WIDTH * unit:g}" stroke-linejoin="round"'
-    fill = 'fill-rule="evenodd" fill="currentColor"'
+    inside = definitions + in_passes(stacked, unit, markup)
+    drawn = counted(int((shapes.alpha > 0).sum()), "path")
+    return f"{root_element(size, unit, inside)}<title>Drawn by pixtree, {drawn}</title>{inside}</svg>"
+
+
+def root_element(size: tuple[int, int], unit: int, inside: str) -> str:
+    """The start of the document, with the namespaces that its inside needs."""
+    width, height = size
+    spaces = [name for name, used in ((LINKS, "xlink:" in inside), (LAYERS, "inkscape:" in inside)) if used]
+    names = " ".join(['xmlns="http://www.w3.org/2000/svg"', *spaces])
+    return f'<svg {names} width="{width}" height="{height}" viewBox="0 0 {width * unit} {height * unit}">'
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and its noun, in the singular or plural."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def in_passes(layers: Sequence[str], unit: int, markup: Markup) -> str:
+    """The layers, over moved copies of themselves if `markup` asks for two passes; the copies are painted in reverse order."""
     match markup.passes:
         case "crisp":
-            return f'{definitions}<g {fill} shape-rendering="crispEdges">{"".join(layers)}</g>'
+            return f'<g fill-rule="evenodd" shape-rendering="crispEdges">{"".join(layers)}</g>'
         case "single":
-            return f"{definitions}<g {fill} {stroke}>{''.join(layers)}</g>"
+            return "".join(layers)  # all loops go the same way around, so a path may overlap itself
         case _:
-            names = [f"_{layer}" for layer in range(len(layers))]
+            names = [f"layer{number}" for number in range(len(layers))]
+            copies = "".join(moved_copies(name, unit) for name in reversed(names))
             named = "".join(f'<g id="{name}">{layer}</g>' for name, layer in zip(names, layers, strict=True))
-            under, over = "".join(use(name) for name in reversed(names)), "".join(use(name) for name in names)
-            return f"<defs>{defined}{named}</defs><g {fill}><g {stroke}>{under}</g>{over}</g>"
+            return f'<g fill-rule="evenodd">{copies}{named}</g>'
 
 
-def use(name: str) -> str:
-    """A reference to a layer."""
-    return f'<use href="#{name}"/>'
+def moved_copies(name: str, unit: int) -> str:
+    """References to a layer, moved to the left, to the right, up and down."""
+    places = [f'{axis}="{side * SHIFT * unit:g}"' for x, y in SIDES for axis, side in (("x", x), ("y", y)) if side]
+    return "".join(f'<use xlink:href="#{name}" {place}/>' for place in places)
 
 
-def path_element(shape: int, data: str, fill: NDArray[np.uint8], markup: Markup, has_gradient: bool) -> str:
-    """One path; `color` serves stroke and fill, a gradient replaces the fill."""
+def path_element(shape: int, shapes: Shapes, markup: Markup) -> str:
+    """One path with its fill, a colour or a gradient, and its opacity; nothing for a shape that is not drawn."""
+    alpha = shapes.alpha[shape]
+    if alpha == 0:
+        return ""
     name = f' id="r{shape}"' if markup.ids else ""
-    paint = f' fill="url(#{gradient_name(shape)})"' if has_gradient else ""
-    return f'<path{name} color="{hexadecimal(fill)}"{paint} d="{data}"/>'
+    colour = f"url(#{gradient_name(shape)})" if shape in shapes.gradients else hexadecimal(shapes.fills[shape])
+    opacity = f' fill-opacity="{alpha:.2f}"'.replace('"0.', '".') if alpha < 1 else ""
+    return f'<path{name} fill="{colour}"{opacity} d="{shapes.data[shape]}"/>'
 
 
 def hexadecimal(colour: Sequence[int] | NDArray[np.uint8]) -> str:
@@ -135,12 +162,15 @@ def save_text(text: str, path: str | os.PathLike[str]) -> None:
         temporary.write_bytes(content)
 
 
-def grouped(groups: Sequence[Any], paths: Sequence[str]) -> Iterator[str]:
-    """Nested lists of shapes as nested groups, in the order in which they stand."""
+def grouped(groups: Sequence[Any], paths: Sequence[str], name: str = "region") -> Iterator[str]:
+    """Nested lists of shapes as nested groups, in the order in which they stand; Inkscape shows them as named layers."""
+    number = 0
     for item in groups:
         if isinstance(item, int):
             yield paths[item]
-        else:
-            yield "<g>"
-            yield from grouped(item, paths)
-            yield "</g>"
+            continue
+        number += 1
+        own = f"{name}-{number}"
+        yield f'<g id="{own}" inkscape:groupmode="layer" inkscape:label="{own}">'
+        yield from grouped(item, paths, own)
+        yield "</g>"

@@ -18,7 +18,7 @@ _LONGEST_NUMBER = 12
 def path_data(arcs: PlanarMap, outlines: Outlines) -> list[str]:
     """The `d` attribute of every shape, in units of 1/outlines.unit pixel."""
     pieces = int(np.diff(outlines.offsets)[np.where(arcs.loops >= 0, arcs.loops, ~arcs.loops)].sum())
-    numbers = pieces * (6 if outlines.is_curved else 2) + 2 * len(arcs.loops)
+    numbers = pieces * (6 if outlines.is_curved else 2) + 4 * len(arcs.loops)
     buffer = np.empty(numbers * _LONGEST_NUMBER + 4 * len(arcs.loops) + 64, np.uint8)
     ends = write_shapes(
         arcs.loops,
@@ -109,6 +109,10 @@ def write_shapes(
                 forward = loops[k] >= 0
                 arc = loops[k] if forward else ~loops[k]
                 pieces = offsets[arc + 1] - offsets[arc] - 1
+                first = offsets[arc] if forward else offsets[arc + 1] - 1
+                if points[first, 0] != x or points[first, 1] != y:  # an arc that was moved: a line leads to it
+                    at, command = put_line(buffer, at, points[first, 0] - x, points[first, 1] - y, command)
+                    x, y, after_curve = points[first, 0], points[first, 1], False
                 for j in range(pieces):
                     piece = offsets[arc] + 1 + j if forward else offsets[arc + 1] - 1 - j  # its later vertex
                     target = piece if forward else piece - 1
@@ -135,7 +139,7 @@ def write_shapes(
                         x, y, control_x, control_y, after_curve = to_x, to_y, b_x, b_y, True
                         continue
                     closing = k == loop_offsets[loop + 1] - 1 and j == pieces - 1
-                    if closing or (to_x == x and to_y == y):
+                    if (closing and to_x == start_x and to_y == start_y) or (to_x == x and to_y == y):
                         continue
                     at, command = put_line(buffer, at, to_x - x, to_y - y, command)
                     x, y, after_curve = to_x, to_y, False

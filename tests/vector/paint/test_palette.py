@@ -1,0 +1,34 @@
+"""Palettes: few colours by distinctness as well as by area, and the same ones everywhere."""
+
+import re
+
+import numpy as np
+import pytest
+from pictures import photo
+
+from pixtree.tasks.vectorize import vectorize
+from pixtree.vector.paint.palette import clusters, perceptual
+
+
+def test_a_small_area_of_a_colour_like_no_other_has_a_place():
+    greys = np.repeat(np.linspace(90, 160, 40)[:, None], 3, axis=1)
+    colours = np.concatenate((greys, [[210.0, 60.0, 80.0]]))
+    area = np.append(np.full(40, 1000.0), 60.0)
+    entry = clusters(colours, area, 4)
+    assert entry.max() + 1 == 4
+    assert (entry[:-1] != entry[-1]).all()
+
+
+def test_colours_that_are_few_enough_stay_as_they_are():
+    colours = np.array([[0.0, 0, 0], [255, 255, 255], [0, 0, 0]])
+    assert clusters(colours, np.ones(3), 2).tolist() == [0, 1, 0]
+
+
+def test_distances_are_those_of_cielab():
+    np.testing.assert_allclose(perceptual(np.array([[255.0, 255, 255], [0, 0, 0]])), [[100, 0, 0], [0, 0, 0]], atol=0.01)
+
+
+@pytest.mark.parametrize("options", [{"preset": "poster", "colors": 6}, {"colors": 6, "paths": 200}], ids=str)
+def test_a_drawing_has_no_more_colours_than_its_palette(options):
+    text = str(vectorize(photo(height=80, width=90), **options))
+    assert len(set(re.findall(r'fill="(#[0-9a-f]+)"', text))) <= 6

@@ -1,6 +1,7 @@
 """The compiled backend: numba on the CPU, equal to the reference bit for bit."""
 
 from pixtree.kernels.compiled.attributes import boxes, joins, moments, sizes, sum_upwards, volumes
+from pixtree.kernels.compiled.coarsening import cluster_labels
 from pixtree.kernels.compiled.colour import lab, lightness
 from pixtree.kernels.compiled.cutting import best_ancestors, cheapest_cut, cut_labels, open_largest, persistence, relax
 from pixtree.kernels.compiled.merging import build
@@ -13,6 +14,7 @@ __all__ = [
     "boxes",
     "build",
     "cheapest_cut",
+    "cluster_labels",
     "connected_pieces",
     "cut_labels",
     "exact_cut",

@@ -5,6 +5,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pixtree.models.coarsening.coarsen import coarsen
     from pixtree.models.retrofit import retrofit
     from pixtree.tasks.segment import hierarchy, segment
     from pixtree.tasks.vectorize import vectorize
@@ -19,6 +20,7 @@ __version__ = version("pixtree")
 
 # Public names and where they live: loaded when first asked for, so that `import pixtree` costs nothing.
 _HOMES = {
+    "coarsen": "pixtree.models.coarsening.coarsen",
     "retrofit": "pixtree.models.retrofit",
     "hierarchy": "pixtree.tasks.segment",
     "segment": "pixtree.tasks.segment",
@@ -52,6 +54,7 @@ __all__ = [
     "Tanimoto",
     "Tokenizer",
     "Ward",
+    "coarsen",
     "hierarchy",
     "retrofit",
     "segment",

@@ -47,7 +47,7 @@ def retrofit(
     if tokens is not None:
         Exactly(tokens)  # refuses what is no count, before a model is created
     _check_partitioner(partitioner, tokens, budget)
-    vit = _timm_model(model, pretrained, model_args)
+    vit = timm_model(model, pretrained, model_args)
     stem, config = stem_of(vit), getattr(vit, "pretrained_cfg", None) or {}
     count = stem.grid[0] * stem.grid[1]
     chosen = _budget(tokens, budget, count)
@@ -84,7 +84,8 @@ def _budget(tokens: int | None, budget: Budget | None, patches: int) -> Budget:
     return Exactly(patches if tokens is None else tokens)
 
 
-def _timm_model(model: str | nn.Module, pretrained: bool, model_args: Mapping[str, Any]) -> Any:
+def timm_model(model: str | nn.Module, pretrained: bool, model_args: Mapping[str, Any]) -> Any:
+    """A timm model by name, or a copy of a module; refused with the reason if it is none that is supported."""
     if not isinstance(model, str):
         if model_args or pretrained:
             raise ValueError(

@@ -24,16 +24,25 @@ def check_rotary(rope: Any) -> None:
 
 
 def rotary_embedding(rope: Any, labels: Tensor, count: int, patch: int) -> Tensor:
-    """What a rotary block takes for the regions of labels (B, H, W).
+    """What a rotary block takes for the regions of labels (B, H, W), see `rotary_at`."""
+    return rotary_at(rope, *places_of_regions(labels, count, patch))
 
-    (B, 1, N, 2d), sines then cosines; (depth, B, heads, N, 2d) where frequencies are learned per block. For square patches
-    centroids are the centres of patches, and the result is timm's own.
+
+def places_of_regions(labels: Tensor, count: int, patch: int) -> tuple[Tensor, Tensor]:
+    """Centroids (B, N, 2) of the regions of labels (B, H, W) in patches, where patch i has coordinate i; the image's sides (2,)."""
+    places = (centroids(labels, count) + 0.5) / patch - 0.5
+    return places, torch.tensor(labels.shape[1:], dtype=torch.float32, device=labels.device) / patch
+
+
+def rotary_at(rope: Any, places: Tensor, shape: Tensor, number: int | None = None) -> Tensor:
+    """What a rotary block takes for tokens at `places` (B, N, 2), rows and columns in patches, of an image with sides `shape`.
+
+    (B, 1, N, 2d), sines then cosines. Where frequencies are learned per block: (depth, B, heads, N, 2d), or (B, heads, N, 2d) for
+    one block `number`. At the centres of square patches the result is timm's own.
     """
-    places = (centroids(labels, count) + 0.5) / patch - 0.5  # in patches: patch i has coordinate i
-    shape = torch.tensor(labels.shape[1:], dtype=torch.float32, device=labels.device) / patch
     kind = type(rope).__name__
     if kind == "RotaryEmbeddingMixed":
-        return _mixed(rope, places)
+        return _mixed(rope, places) if number is None else _mixed(rope, places, number)[0]
     angles = _dinov3_angles(rope, places, shape) if kind == "RotaryEmbeddingDinoV3" else _cat_angles(rope, places, shape)
     angles = angles.tile(2) if rope.rotate_half else angles.repeat_interleave(2, dim=-1)
     return torch.cat((angles.sin(), angles.cos()), dim=-1)[:, None]
@@ -59,9 +68,10 @@ def _dinov3_angles(rope: Any, places: Tensor, shape: Tensor) -> Tensor:
     return (2.0 * math.pi * coordinates[..., None] / periods).flatten(2)
 
 
-def _mixed(rope: Any, places: Tensor) -> Tensor:
+def _mixed(rope: Any, places: Tensor, number: int | None = None) -> Tensor:
     first, second = _ordered(places, rope).flatten(0, 1).unbind(-1)
-    embedding: Tensor = timm.layers.pos_embed_sincos.get_mixed_freqs(rope.freqs, first, second)  # (depth, heads, B·N, 2d)
+    frequencies = rope.freqs if number is None else rope.freqs[:, number : number + 1]
+    embedding: Tensor = timm.layers.pos_embed_sincos.get_mixed_freqs(frequencies, first, second)  # (depth, heads, B·N, 2d)
     return embedding.reshape(*embedding.shape[:2], *places.shape[:2], -1).transpose(1, 2)
 
 

@@ -20,7 +20,7 @@ def cluster_labels(distances: Tensor, weights: Tensor, count: int, rounds: int, 
 
 
 @kernel
-def _cluster(distances, weights, count, rounds, ward, labels):
+def _cluster(distances, weights, count, rounds, ward, labels) -> None:
     """Labels of one image; a cluster lives on as its first point."""
     points = weights.size
     distance = np.empty((points, points), np.float32)
@@ -64,7 +64,7 @@ def _cluster(distances, weights, count, rounds, ward, labels):
 
 
 @inlined
-def _pick_cheapest(alive, parent, distance, weight, ward, line, lowest, pick):
+def _pick_cheapest(alive, parent, distance, weight, ward, line, lowest, pick) -> None:
     """Every cluster's lowest cost and the cluster that has it, the first of equals."""
     points = line.size
     bits = line.view(np.int32)  # costs are not negative, so their bits have their order; the least of integers vectorises
@@ -89,7 +89,7 @@ def _pick_cheapest(alive, parent, distance, weight, ward, line, lowest, pick):
 
 
 @inlined
-def _merge(pairs, alive, parent, distance, weight, ward, pick, means, inner):
+def _merge(pairs, alive, parent, distance, weight, ward, pick, means, inner) -> None:
     """Merge the pairs of a round: distances and weights of the clusters that stay, parents of those that do not."""
     for x in range(pairs.size):
         i = pairs[x]
@@ -123,7 +123,7 @@ def _merge(pairs, alive, parent, distance, weight, ward, pick, means, inner):
 
 
 @inlined
-def _number(parent, labels):
+def _number(parent, labels) -> None:
     """Labels from parents, clusters numbered by their first point."""
     points, found = parent.size, 0
     number = np.full(points, -1)

@@ -18,11 +18,13 @@ from torch import Tensor
 
 FAR = 1e30  # what counts as infinitely far: merges of it stay finite
 
+
 def cluster_labels(distances: Tensor, weights: Tensor, count: int, rounds: int, ward: bool) -> Tensor:
     """Which of `count` clusters each point is in, (B, n) int64, clusters numbered by their first point.
 
     distances: (B, n, n) float32, squared and symmetric; NaN is far away. weights: (B, n) float32, positive.
-    count: n / 2 ≤ count ≤ n. ward: Ward's cost; else average linkage, where distances need not be squared. Ties go to the lower number. O(rounds · n²) without reading anything back to the host.
+    count: n / 2 ≤ count ≤ n. ward: Ward's cost; else average linkage, where distances need not be squared. Distances are not
+    negative; ties go to the lower number. O(rounds · n²), and nothing is read back to the host.
     """
     batch, points = weights.shape
     numbers = torch.arange(points, device=weights.device).expand(batch, points)
@@ -44,7 +46,7 @@ def cluster_labels(distances: Tensor, weights: Tensor, count: int, rounds: int, 
         parent = _put(parent, gone, numbers)
         alive = _put(alive, gone, torch.zeros_like(alive))
         missing = missing - merging.sum(dim=1, keepdim=True)
-    return _numbered(parent)
+    return number_roots(parent)
 
 
 def _picks(distance: Tensor, weight: Tensor, alive: Tensor, ward: bool) -> tuple[Tensor, Tensor]:
@@ -83,8 +85,8 @@ def _put(values: Tensor, places: Tensor, new: Tensor) -> Tensor:
     return padded.scatter(1, places, new)[:, :-1]
 
 
-def _numbered(parent: Tensor) -> Tensor:
-    """Labels from parents: every point follows its parents to the root, and roots are numbered by their first point."""
+def number_roots(parent: Tensor) -> Tensor:
+    """Labels (B, n) from parents (B, n), where a root is its own parent; roots are numbered by their first point."""
     points = parent.shape[1]
     for _ in range(max(1, math.ceil(math.log2(max(points, 2))))):
         parent = parent.gather(1, parent)

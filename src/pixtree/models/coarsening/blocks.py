@@ -6,7 +6,7 @@ Tokens merge between the halves, as in ToMe: attention has then told what matter
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from pixtree.models.timm_import import timm
@@ -67,6 +67,11 @@ def think(block: Any, rows: Tensor) -> Tensor:
     branch = block.norm2(block.mlp(rows)) if post_norm else _scaled(block, block.mlp(block.norm2(rows)), 2)
     result: Tensor = rows + block.drop_path2(branch)
     return result
+
+
+def norm_of_mlp(block: Any) -> nn.Module | None:
+    """What the MLP of a block reads rows through; None where it reads them as they are."""
+    return None if type(block).__name__ in POST_NORM else block.norm2
 
 
 def _scaled(block: Any, branch: Tensor, half: int) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from pixtree.models.adapters import pools_prefix
-from pixtree.models.coarsening.blocks import attend, think
+from pixtree.models.coarsening.blocks import attend, norm_of_mlp, think
 from pixtree.models.coarsening.compute import total_flops
 from pixtree.models.coarsening.entry import Entry, enter, held_vit, on_patches, stem_flops, token_count
 from pixtree.models.coarsening.schedules import Schedule
@@ -194,7 +194,17 @@ class CoarseViT(nn.Module):
             sizes = (
                 torch.ones_like(rows[:, self.num_prefix_tokens :, 0], dtype=torch.float32) if state.sizes is None else state.sizes
             )
-            seen = Seen(rows, sizes, self.num_prefix_tokens, self._readers(), number, len(self.vit.blocks), made, attention)
+            seen = Seen(
+                rows,
+                sizes,
+                self.num_prefix_tokens,
+                self._readers(),
+                number,
+                len(self.vit.blocks),
+                made,
+                attention,
+                norm_of_mlp(block),
+            )
             with torch.no_grad():
                 labels = self.rule(seen, count)
             state = self._merged(state, rows, sizes, labels, count, entry)

@@ -3,7 +3,7 @@
 from typing import NamedTuple, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from pixtree.models.coarsening.blocks import Projections
@@ -15,6 +15,7 @@ class Seen(NamedTuple):
     rows: (B, K + n, D), the residual stream after attention. sizes: (B, n) float32, patches in each token. prefix: K.
     readers: how many of the first rows the head reads, 0 where it pools tokens. number, depth: of the block.
     made: queries, keys and values. attention: (B, heads, K + n, K + n), only if the rule asked for it.
+    norm: what the MLP reads rows through, None if it reads them as they are.
     """
 
     rows: Tensor
@@ -25,11 +26,17 @@ class Seen(NamedTuple):
     depth: int
     made: Projections
     attention: Tensor | None
+    norm: nn.Module | None
 
     @property
     def tokens(self) -> Tensor:
         """Rows without the prefix, (B, n, D)."""
         return self.rows[:, self.prefix :]
+
+    def read(self) -> Tensor:
+        """Tokens as the MLP of the block reads them, (B, n, D) float32."""
+        read = self.tokens if self.norm is None else self.norm(self.tokens)
+        return read.to(torch.float32)
 
     def keys(self) -> Tensor:
         """The mean key over heads of every token, (B, n, d), of unit length: what ToMe compares."""

@@ -17,29 +17,23 @@ LEAST = 1e-9  # weights are positive
 class WardTree:
     """Ward's tree of the tokens: what the head looks at stays fine, the rest becomes coarse.
 
-    Rows of unit length; the weight of a token is the attention that the class token gives it (all rows', where the head pools
-    tokens) from block `attention_from`·depth on, before that its size: in the first blocks the class token has seen nothing yet.
+    Two tokens are near if the MLP reads them as nearly the same, and a token weighs as much as the class token attends to it, or
+    all rows do where the head pools tokens. In the first `unsure` of the blocks neither tells much yet: there rows are compared by
+    direction, and weigh their size.
     """
 
-    attention_from: float = 1 / 6
+    unsure: float = 1 / 6
     backend: str = "auto"
 
     def __call__(self, seen: Seen, count: int) -> Tensor:
         """Labels (B, n): the cut of the tree with `count` clusters."""
-        rows = functional.normalize(seen.tokens.to(torch.float32), dim=-1)
-        products = rows @ rows.transpose(1, 2)
-        # Of a product of matrices the halves may differ in the last bit; their sum does not.
-        distances = (2.0 - products - products.transpose(1, 2)).clamp_min(0.0)
-        kernels = choose_backend(self.backend, rows.device)
-        labels: Tensor = kernels.cluster_labels(distances, self.weights(seen), count, ROUNDS, True)
+        if seen.number < round(self.unsure * seen.depth):
+            features, weights = functional.normalize(seen.tokens.to(torch.float32), dim=-1), seen.sizes
+        else:
+            features, weights = seen.read(), _attention(seen)
+        kernels = choose_backend(self.backend, features.device)
+        labels: Tensor = kernels.cluster_labels(squared_distances(features), weights, count, ROUNDS, True)
         return labels
-
-    def weights(self, seen: Seen) -> Tensor:
-        """What each token counts for, (B, n) float32."""
-        if seen.number < round(self.attention_from * seen.depth):
-            return seen.sizes
-        weights = seen.class_attention() if seen.readers else seen.received_attention()
-        return weights.to(torch.float32).clamp_min(LEAST)
 
     def asks_for_attention(self, readers: int) -> bool:
         """Only where no class token tells what matters."""
@@ -48,3 +42,15 @@ class WardTree:
     def flops(self, tokens: int, count: int, width: int, head: int) -> int:
         """Of the distances, and of the class token's attention."""
         return 2 * tokens * tokens * width + 2 * tokens * width
+
+
+def squared_distances(features: Tensor) -> Tensor:
+    """Between all rows (B, n, D): (B, n, n), symmetric to the last bit, which a product of matrices alone is not."""
+    products = features @ features.transpose(1, 2)
+    squares = features.square().sum(dim=-1)
+    return (squares[:, :, None] + squares[:, None] - (products + products.transpose(1, 2))).clamp_min(0.0)
+
+
+def _attention(seen: Seen) -> Tensor:
+    weights = seen.class_attention() if seen.readers else seen.received_attention()
+    return weights.to(torch.float32).clamp_min(LEAST)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pixtree.models.coarsening import baselines
 from pixtree.models.coarsening.seen import Rule
 from pixtree.models.coarsening.tree import WardTree
+from pixtree.runtime.backend import BACKENDS
 
 RULES: dict[str, Callable[[str], Rule]] = {
     "tree": lambda backend: WardTree(backend=backend),
@@ -19,6 +20,8 @@ RULES: dict[str, Callable[[str], Rule]] = {
 
 def rule_of(rule: str | Rule, backend: str = "auto") -> Rule:
     """A rule by its name, or one of your own as it is."""
+    if backend not in BACKENDS:
+        raise ValueError(f"a backend is one of {', '.join(BACKENDS)}, got {backend!r}; choose one of these")
     if not isinstance(rule, str):
         return rule
     if rule not in RULES:

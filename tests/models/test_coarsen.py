@@ -1,5 +1,6 @@
 """Coarsened models: the model itself where nothing merges, exact counts, the way back, gradients, and plain errors."""
 
+from copy import deepcopy
 from importlib import import_module
 from itertools import pairwise
 
@@ -242,6 +243,31 @@ def test_other_image_sizes_keep_the_shares():
     assert tree.maps().shape == (2, 96, 128)
 
 
+@pytest.mark.parametrize("name", FAMILIES)
+@torch.no_grad()
+def test_a_smaller_input_is_what_timm_makes_of_it(name):
+    model = model_of(name)
+    size = 3 * model.patch_embed.patch_size[0]
+    small, batch = deepcopy(model), images(size)
+    small.set_input_size(img_size=(size, size))
+    same = pixtree.coarsen(model, schedule=[9] * DEPTH, input_size=size)
+    assert far(same(batch), small(batch)) <= 1e-5
+    coarse = pixtree.coarsen(model, schedule=[9, 7, 5, 4], input_size=size)
+    assert far(coarse(batch), pixtree.coarsen(small, schedule=[9, 7, 5, 4])(batch)) <= 1e-4
+
+
+@torch.no_grad()
+def test_larger_images_are_resized_and_their_pixels_find_their_tokens():
+    model = model_of()
+    coarse = pixtree.coarsen(model, schedule=[9, 7, 5, 4], input_size=48)
+    _, tree = coarse.forward_tree(images(64))
+    assert tree.base.shape == (1, 64, 64)
+    assert tree.base.unique().tolist() == list(range(9))
+    assert tree.base[0, 0, [0, 20, 22, 63]].tolist() == [0, 0, 1, 2]
+    assert coarse.forward_intermediates(images(64), indices=1)[1][0].shape == (2, 48, 3, 3)
+    assert coarse.compute < 9 / 16
+
+
 @torch.no_grad()
 def test_weights_are_shared_and_the_model_stays_as_it_is():
     model, batch = model_of(), images(64)
@@ -292,6 +318,7 @@ def test_impossible_wishes_are_refused_in_one_sentence():
         ({"schedule": [16, 16]}, "one count per block, 4 here"),
         ({"schedule": [7, 7, 7, 7]}, "between half and all"),
         ({"schedule": [12, 13, 12, 12]}, "between half and all"),
+        ({"schedule": [9] * 4, "input_size": 50}, "multiples of the patch"),
         ({"rule": "best"}, "one of tree, tome"),
         ({"backend": "cuda"}, "a backend is one of"),
         ({"pretrained": True}, "drop them"),
@@ -302,6 +329,8 @@ def test_impossible_wishes_are_refused_in_one_sentence():
         pixtree.coarsen(pixtree.coarsen(model, 1.0))
     with pytest.raises(ValueError, match="retrofit with tokens="):
         pixtree.coarsen(pixtree.retrofit(model, budget=pixtree.Criterion("aicc")))
+    with pytest.raises(ValueError, match="with fewer tokens="):
+        pixtree.coarsen(pixtree.retrofit(model, tokens=9), input_size=48)
     with pytest.raises(ValueError, match="nothing stands between"):
         pixtree.coarsen("vit_small_patch16_18x2_224")
     with pytest.raises(ValueError, match="supported are"):

@@ -26,6 +26,7 @@ def coarsen(
     tokens: int | None = None,
     schedule: Sequence[int] | Schedule | Shape | None = None,
     rule: str | Rule = "tree",
+    input_size: int | tuple[int, int] | None = None,
     backend: str = "auto",
     pretrained: bool = False,
     **model_args: Any,
@@ -38,6 +39,8 @@ def coarsen(
     tokens: instead, as much compute as that many tokens in every block would take.
     schedule: instead, tokens left after each block; or, with one of the above, a shape such as `ConstantShare(first=2)`.
     rule: which tokens merge, "tree" or the name of a baseline, see `RULES`.
+    input_size: resize images to this many pixels a side first, at best where less than 0.4 of the compute is wanted; `compute`
+    stays a share of what the model needs at its own size.
     """
     shape = schedule if callable(schedule) else None
     fixed = None if callable(schedule) else schedule
@@ -48,7 +51,8 @@ def coarsen(
         raise ValueError(f"compute is a share of the model's own, above 0 and up to 1, got {compute}; ask for example for 0.5")
     chosen = rule_of(rule, backend)
     held = _checked(model, pretrained, model_args)
-    return CoarseViT(held, _schedule(held, compute, tokens, fixed, shape, chosen), chosen).train(held.training)
+    size = _size(held, input_size)
+    return CoarseViT(held, _schedule(held, size, compute, tokens, fixed, shape, chosen), chosen, size).train(held.training)
 
 
 def _checked(model: Any, pretrained: bool, model_args: dict[str, Any]) -> Any:
@@ -64,22 +68,46 @@ def _checked(model: Any, pretrained: bool, model_args: dict[str, Any]) -> Any:
     return model
 
 
+def _size(model: Any, input_size: int | tuple[int, int] | None) -> tuple[int, int] | None:
+    if input_size is None:
+        return None
+    if isinstance(model, PixtreeViT):
+        raise ValueError(
+            f"a retrofit has as many tokens as it is asked for, got input_size={input_size}; retrofit with fewer tokens="
+        )
+    size = (input_size, input_size) if isinstance(input_size, int) else input_size
+    patch = model.patch_embed.patch_size[0]
+    if any(side < patch or side % patch for side in size):
+        raise ValueError(f"sides of images are multiples of the patch, {patch} pixels, got input_size={input_size}; round it")
+    return size
+
+
 def _schedule(
-    model: Any, compute: float | None, tokens: int | None, fixed: Sequence[int] | Schedule | None, shape: Shape | None, rule: Rule
+    model: Any,
+    size: tuple[int, int] | None,
+    compute: float | None,
+    tokens: int | None,
+    fixed: Sequence[int] | Schedule | None,
+    shape: Shape | None,
+    rule: Rule,
 ) -> Schedule:
-    vit, count, stem = held_vit(model), token_count(model), stem_flops(model)
+    vit, count, own, stem = held_vit(model), token_count(model, size), token_count(model), stem_flops(model)
     depth = len(vit.blocks)
     if isinstance(fixed, Schedule) or fixed is not None:
         shares = fixed.shares if isinstance(fixed, Schedule) else fixed
         if len(shares) != depth:
             raise ValueError(f"a schedule has one count per block, {depth} here, got {len(shares)}; give as many")
         return fixed if isinstance(fixed, Schedule) else Schedule.of_counts(fixed, count)
-    whole = total_flops(vit, stem, count, (count,) * depth)
+    whole = total_flops(vit, stem, own, (own,) * depth)
     goal = HALF if compute is None else compute
     if tokens is not None:
         if not 1 <= tokens <= count:
             raise ValueError(f"this model has {count} tokens, got tokens={tokens}; ask for 1 to {count}")
         goal = total_flops(vit, stem, tokens, (tokens,) * depth) / whole
     return fitted(
-        shape or default_shape(goal, depth), count, depth, lambda counts: total_flops(vit, stem, count, counts, rule) / whole, goal
+        shape or default_shape(goal * whole / total_flops(vit, stem, count, (count,) * depth), depth),
+        count,
+        depth,
+        lambda counts: total_flops(vit, stem, count, counts, rule) / whole,
+        goal,
     )

@@ -14,6 +14,7 @@ from pixtree.models.coarsening.entry import Entry, enter, held_vit, on_patches, 
 from pixtree.models.coarsening.schedules import Schedule
 from pixtree.models.coarsening.seen import Rule, Seen
 from pixtree.models.coarsening.trace import TokenTree, averaged, summed, unfolded
+from pixtree.models.positions import Grid
 from pixtree.models.rotary import rotary_at
 from pixtree.models.vit import taken_blocks
 
@@ -31,12 +32,12 @@ class CoarseViT(nn.Module):
     """A Vision Transformer with token trees between its blocks; made by `pixtree.coarsen`. It behaves like the model it holds.
 
     model: a timm model or a PixtreeViT; its weights are shared, not copied. schedule: how many tokens each block leaves.
-    rule: which tokens merge.
+    rule: which tokens merge. input_size: height and width that images are resized to first, None for as they are.
     """
 
-    def __init__(self, model: Any, schedule: Schedule, rule: Rule) -> None:
+    def __init__(self, model: Any, schedule: Schedule, rule: Rule, input_size: Grid | None = None) -> None:
         super().__init__()
-        self.model, self.schedule, self.rule = model, schedule, rule
+        self.model, self.schedule, self.rule, self.input_size = model, schedule, rule, input_size
         self.pretrained_cfg = getattr(model, "pretrained_cfg", {})
         self.default_cfg = self.pretrained_cfg
         self.feature_info = model.feature_info
@@ -48,17 +49,18 @@ class CoarseViT(nn.Module):
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Tokens after each block, at the model's own image size."""
-        return self.schedule.counts(token_count(self.model))
+        """Tokens after each block, at the model's own image size or the one that images are resized to."""
+        return self.schedule.counts(token_count(self.model, self.input_size))
 
     @property
     def gflops(self) -> float:
         """Billions of operations of matrix products for one image, merging included."""
-        return total_flops(self.vit, stem_flops(self.model), token_count(self.model), self.counts, self.rule) / 1e9
+        tokens = token_count(self.model, self.input_size)
+        return total_flops(self.vit, stem_flops(self.model), tokens, self.counts, self.rule) / 1e9
 
     @property
     def compute(self) -> float:
-        """The share of the untouched model's operations."""
+        """The share of the operations that the untouched model needs at its own image size."""
         tokens, depth = token_count(self.model), len(self.vit.blocks)
         return self.gflops * 1e9 / total_flops(self.vit, stem_flops(self.model), tokens, (tokens,) * depth)
 
@@ -88,7 +90,7 @@ class CoarseViT(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits (B, classes)."""
-        coarse, _ = self._run(enter(self.model, images))
+        coarse, _ = self._run(enter(self.model, images, self.input_size))
         rows = self.vit.norm(coarse[-1].rows)
         if not pools_prefix(self.vit) or self.vit.global_pool == "":
             rows = self._unfolded(rows, coarse[-1])
@@ -96,7 +98,7 @@ class CoarseViT(nn.Module):
 
     def forward_features(self, images: Tensor) -> Tensor:
         """Rows (B, K + N, D) after all blocks: every token of the first block has the row of its coarse token."""
-        coarse, _ = self._run(enter(self.model, images))
+        coarse, _ = self._run(enter(self.model, images, self.input_size))
         return self._unfolded(self.vit.norm(coarse[-1].rows), coarse[-1])
 
     def forward_head(self, rows: Tensor, pre_logits: bool = False) -> Tensor:
@@ -106,7 +108,7 @@ class CoarseViT(nn.Module):
 
     def forward_tree(self, images: Tensor) -> tuple[Tensor, TokenTree]:
         """Coarse rows (B, K + n, D) after all blocks and the final norm, and the tree that tells where they come from."""
-        entry = enter(self.model, images)
+        entry = enter(self.model, images, self.input_size)
         coarse, labels = self._run(entry)
         return self.vit.norm(coarse[-1].rows), TokenTree(tuple(labels), entry.base)
 
@@ -128,7 +130,7 @@ class CoarseViT(nn.Module):
             raise ValueError(f"output_fmt is NCHW or NLC, got {output_fmt!r}; choose one of these")
         depth, prefix = len(self.vit.blocks), self.num_prefix_tokens
         wanted = taken_blocks(depth, indices)
-        entry = enter(self.model, images)
+        entry = enter(self.model, images, self.input_size)
         coarse, _ = self._run(entry, max(wanted) + 1 if stop_early else depth)
         whole = [self._unfolded(coarse[i].rows, coarse[i]) for i in range(len(coarse)) if i in wanted]
         found = [self.vit.norm(rows) for rows in whole] if norm else whole

@@ -35,8 +35,9 @@ def best_schedule(
     *,
     rule: str | Rule = "tree",
     shapes: Sequence[Shape] = SHAPES,
+    input_size: int | tuple[int, int] | None = None,
 ) -> list[Found]:
-    """All shapes that reach `compute`, the best first; give `[0].schedule` to `coarsen`.
+    """All shapes that reach `compute`, the best first; give `[0].schedule` to `coarsen`, with the same `input_size`.
 
     images: batches (B, C, H, W) as the model takes them; a few hundred pictures tell shapes apart. No labels are needed.
     """
@@ -45,7 +46,7 @@ def best_schedule(
     tried = []
     for shape in shapes:
         try:
-            coarse = coarsen(model, compute, schedule=shape, rule=rule)
+            coarse = coarsen(model, compute, schedule=shape, rule=rule, input_size=input_size)
         except ValueError:  # this shape starts too late for so little compute
             continue
         total = sum(_divergence(answer, coarse(batch)) for answer, batch in zip(answers, batches, strict=True))

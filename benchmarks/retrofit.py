@@ -44,10 +44,10 @@ def prepared(path: Path) -> Tensor:
     return torch.from_numpy(np.array(picture.crop((left, top, left + CROP, top + CROP)))).permute(2, 0, 1)
 
 
-def dataset(folder: Path, limit: int | None) -> tuple[Tensor, Tensor]:
-    """Images (N, 3, 224, 224) uint8 and classes (N,)."""
+def dataset(folder: Path, limit: int | None, every: int = 1) -> tuple[Tensor, Tensor]:
+    """Images (N, 3, 224, 224) uint8 and classes (N,) of every so manieth of the first `limit` photos."""
     with (folder / "labels.csv").open(newline="") as stream:
-        rows = list(csv.reader(stream))[1:][:limit]
+        rows = list(csv.reader(stream))[1:][:limit:every]
     return torch.stack([prepared(folder / "images" / row[0]) for row in rows]), torch.tensor([int(row[1]) for row in rows])
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pixtree.kernels.operators as _operators  # noqa: F401  registers torch.ops.pixtree.*, on which exported models stand
 
 if TYPE_CHECKING:
+    from pixtree.models.coarsening.coarsen import coarsen
     from pixtree.models.retrofit import retrofit
     from pixtree.tasks.segment import hierarchy, segment
     from pixtree.tasks.vectorize import vectorize
@@ -21,6 +22,7 @@ __version__ = version("pixtree")
 
 # Public names and where they live: loaded when first asked for, so that `import pixtree` costs nothing.
 _HOMES = {
+    "coarsen": "pixtree.models.coarsening.coarsen",
     "retrofit": "pixtree.models.retrofit",
     "hierarchy": "pixtree.tasks.segment",
     "segment": "pixtree.tasks.segment",
@@ -54,6 +56,7 @@ __all__ = [
     "Tanimoto",
     "Tokenizer",
     "Ward",
+    "coarsen",
     "hierarchy",
     "retrofit",
     "segment",

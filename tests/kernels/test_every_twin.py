@@ -92,6 +92,11 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
     ],
     "cell_counts": lambda: [(LABELS, 5, (3, 4))],
     "cheapest_cut": lambda: [(random(197) * 9, *children()), (random(197).masked_fill(random(197) > 0.8, torch.nan), *children())],
+    "cluster_labels": lambda: [
+        (distances, weights, count, rounds, ward)
+        for distances, weights in [((random(2, 12, 12) + random(2, 12, 12).mT).float(), random(2, 12).float() + 0.1)]
+        for count, rounds, ward in ((8, 8, True), (7, 2, False), (12, 3, True))
+    ],
     "colours": lambda: [(IMAGE,), (IMAGE[:1],), (noise(5, 6, 4),), (noise(5, 6, 5) / 255.0,), (photo(height=4, width=4) / 255.0,)],
     "connected_pieces": lambda: [(LABELS[0],), (LABELS[1] % 2,)],
     "cut_labels": lambda: [(TREE.parent, DEFINED.open_largest(TREE.gain, *children(), count)) for count in (0, 20, 98)],

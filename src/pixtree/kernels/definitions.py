@@ -3,6 +3,7 @@
 from pixtree.kernels.reference import (
     aggregation,
     attributes,
+    coarsening,
     colour,
     cutting,
     encoding,
@@ -29,6 +30,7 @@ class Kernels:
     volumes = staticmethod(attributes.volumes)
     lab = staticmethod(colour.lab)
     lightness = staticmethod(colour.lightness)
+    cluster_labels = staticmethod(coarsening.cluster_labels)
     best_ancestors = staticmethod(cutting.best_ancestors)
     cheapest_cut = staticmethod(cutting.cheapest_cut)
     cut_labels = staticmethod(cutting.cut_labels)

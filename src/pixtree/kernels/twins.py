@@ -3,6 +3,7 @@
 from pixtree.kernels.compiled import (
     aggregation,
     attributes,
+    coarsening,
     colour,
     cutting,
     encoding,
@@ -29,6 +30,7 @@ class CompiledKernels(Kernels):
     sum_upwards = staticmethod(attributes.sum_upwards)
     volumes = staticmethod(attributes.volumes)
     lab = staticmethod(colour.lab)
+    cluster_labels = staticmethod(coarsening.cluster_labels)
     best_ancestors = staticmethod(cutting.best_ancestors)
     cheapest_cut = staticmethod(cutting.cheapest_cut)
     cut_labels = staticmethod(cutting.cut_labels)

@@ -57,7 +57,7 @@ def retrofit(
     _check_partitioner(partitioner, tokens, budget)
     if partitioner not in OWN:
         check_aggregation(_asked(tokenizer), f"partitioner={partitioner!r}")
-    vit = _timm_model(model, pretrained, model_args)
+    vit = timm_model(model, pretrained, model_args)
     stem, config = stem_of(vit), getattr(vit, "pretrained_cfg", None) or {}
     chosen = _budget(tokens, budget, partitioner, stem.patch)
     built = _tokenizer(stem, config, chosen, tokenizer, position_resolution, backend)
@@ -95,7 +95,8 @@ def _budget(tokens: int | None, budget: TokenBudget | None, partitioner: str | P
     return PerPatch(patch) if own is None else Exactly(own)
 
 
-def _timm_model(model: str | nn.Module, pretrained: bool, model_args: Mapping[str, Any]) -> Any:
+def timm_model(model: str | nn.Module, pretrained: bool, model_args: Mapping[str, Any]) -> Any:
+    """A timm model by name, or a copy of a module; refused with the reason if it is none that is supported."""
     if not isinstance(model, str):
         if model_args or pretrained:
             raise ValueError(

@@ -24,16 +24,25 @@ def check_rotary(rope: Any) -> None:
 
 
 def rotary_embedding(rope: Any, labels: Tensor, count: int, patch: int, backend: str = "auto") -> Tensor:
-    """The rotary embedding of the regions of labels (B, H, W).
+    """The rotary embedding of the regions of labels (B, H, W), see `rotary_at`."""
+    return rotary_at(rope, *places_of_regions(labels, count, patch, backend))
 
-    (B, 1, N, 2d), sines then cosines; (depth, B, heads, N, 2d) where frequencies are learned per block. For square patches
-    centroids are the centres of patches, and the result is timm's own.
-    """
-    centres = places(labels, count, patch, backend)
+
+def places_of_regions(labels: Tensor, count: int, patch: int, backend: str = "auto") -> tuple[Tensor, Tensor]:
+    """Centroids (B, N, 2) of the regions of labels (B, H, W) in patches, where patch i has coordinate i; rows and columns (2,)."""
     shape = torch.tensor(patch_grid(labels, patch), dtype=torch.float32, device=labels.device)
+    return places(labels, count, patch, backend), shape
+
+
+def rotary_at(rope: Any, centres: Tensor, shape: Tensor, number: int | None = None) -> Tensor:
+    """The rotary embedding of tokens at `centres` (B, N, 2), rows and columns in patches, of an image of `shape` patches.
+
+    (B, 1, N, 2d), sines then cosines. Where frequencies are learned per block: (depth, B, heads, N, 2d), or (B, heads, N, 2d) for
+    one block `number`. At the centres of square patches the result is timm's own.
+    """
     kind = type(rope).__name__
     if kind == "RotaryEmbeddingMixed":
-        return _mixed(rope, centres)
+        return _mixed(rope, centres) if number is None else _mixed(rope, centres, number)[0]
     angles = _dinov3_angles(rope, centres, shape) if kind == "RotaryEmbeddingDinoV3" else _cat_angles(rope, centres, shape)
     halves = getattr(rope, "rotate_half", False)  # before timm 1.0.27 some embeddings have one layout only
     angles = angles.tile(2) if halves else angles.repeat_interleave(2, dim=-1)
@@ -60,9 +69,10 @@ def _dinov3_angles(rope: Any, places: Tensor, shape: Tensor) -> Tensor:
     return (2.0 * math.pi * coordinates[..., None] / periods).flatten(2)
 
 
-def _mixed(rope: Any, places: Tensor) -> Tensor:
+def _mixed(rope: Any, places: Tensor, number: int | None = None) -> Tensor:
     first, second = _ordered(places, rope).flatten(0, 1).unbind(-1)
-    embedding: Tensor = timm.layers.pos_embed_sincos.get_mixed_freqs(rope.freqs, first, second)  # (depth, heads, B·N, 2d)
+    frequencies = rope.freqs if number is None else rope.freqs[:, number : number + 1]
+    embedding: Tensor = timm.layers.pos_embed_sincos.get_mixed_freqs(frequencies, first, second)  # (depth, heads, B·N, 2d)
     return embedding.reshape(*embedding.shape[:2], *places.shape[:2], -1).transpose(1, 2)
 
 

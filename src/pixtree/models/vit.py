@@ -168,7 +168,7 @@ class PixtreeViT(nn.Module):
         if output_fmt not in ("NCHW", "NLC"):
             raise ValueError(f"output_fmt is NCHW or NLC, got {output_fmt!r}; choose one of these")
         depth, prefix = len(self.vit.blocks), self.num_prefix_tokens
-        wanted = _taken(depth, indices)
+        wanted = taken_blocks(depth, indices)
         tokens = self.tokens(images, partition)
         final, found = self.backbone.intermediates(self.sequence(tokens), wanted, norm, max(wanted) if stop_early else depth - 1)
         regions = [rows[:, prefix:] for rows in found]
@@ -242,7 +242,7 @@ def _check_partition(partition: Partition, images: Tensor, tokens: int | None) -
         raise ValueError(f"a partition has labels (B, H, W) of its images, expected {expected}, got {shape}; cut these images")
 
 
-def _taken(depth: int, indices: int | Sequence[int] | None) -> list[int]:
+def taken_blocks(depth: int, indices: int | Sequence[int] | None) -> list[int]:
     """Numbers of blocks: the last n, those listed (negative from the end), or all."""
     if indices is None:
         return list(range(depth))

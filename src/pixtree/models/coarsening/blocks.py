@@ -1,0 +1,132 @@
+"""Blocks in two halves: attention, where sizes of tokens count, and the MLP; a block's own submodules do the work.
+
+Tokens merge between the halves, as in ToMe: attention has then told what matters, and the MLP already runs on fewer rows.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pixtree.models.timm_import import timm
+
+PRE_NORM, POST_NORM = ("Block", "EvaBlock"), ("ResPostBlock", "EvaBlockPostNorm")
+ATTENTIONS = ("Attention", "AttentionRope", "EvaAttention")
+
+
+class Projections(NamedTuple):
+    """Queries, keys and values (B, heads, L, d) of a block; the scale of products; the bias of keys (B, 1, 1, L) or None."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    scale: float
+    bias: Tensor | None
+
+    def attention(self, queries: Tensor | None = None) -> Tensor:
+        """The attention (B, heads, Q, L) of some queries, or of all."""
+        chosen = self.query if queries is None else queries
+        scores = (chosen * self.scale) @ self.key.transpose(-2, -1)
+        return (scores if self.bias is None else scores + self.bias).softmax(dim=-1)
+
+
+def check_blocks(vit: Any) -> None:
+    """Refuse models whose blocks have no place between attention and MLP, or whose attention is of another kind."""
+    for block in vit.blocks:
+        name = type(block).__name__
+        if name not in (*PRE_NORM, *POST_NORM):
+            raise ValueError(
+                f"{name} cannot be coarsened: nothing stands between its attention and its MLP; choose a plain Vision Transformer"
+            )
+        attention = type(block.attn).__name__
+        if attention not in ATTENTIONS:
+            raise ValueError(f"{attention} cannot be coarsened; attention is supported as {', '.join(ATTENTIONS)}")
+
+
+def attend(
+    block: Any, rows: Tensor, sizes: Tensor | None, rope: Tensor | None, whole: bool
+) -> tuple[Tensor, Projections, Tensor | None]:
+    """The first half of a block: rows (B, L, D) after attention, what it attended with, and the attention if it is wanted `whole`.
+
+    sizes: (B, n) of the last n rows, None if all are 1. A token of size s counts as s equal tokens would.
+    """
+    post_norm = type(block).__name__ in POST_NORM
+    read = rows if post_norm else block.norm1(rows)
+    bias = None if sizes is None else _key_bias(sizes, rows)
+    made, gate = _projections(block.attn, read, rope, bias)
+    attention = made.attention() if whole else None
+    branch = _output(block.attn, made, gate, attention)
+    branch = block.norm1(branch) if post_norm else _scaled(block, branch, 1)
+    return rows + block.drop_path1(branch), made, attention
+
+
+def think(block: Any, rows: Tensor) -> Tensor:
+    """The second half of a block: rows (B, L, D) after its MLP."""
+    post_norm = type(block).__name__ in POST_NORM
+    branch = block.norm2(block.mlp(rows)) if post_norm else _scaled(block, block.mlp(block.norm2(rows)), 2)
+    result: Tensor = rows + block.drop_path2(branch)
+    return result
+
+
+def norm_of_mlp(block: Any) -> nn.Module | None:
+    """What the MLP of a block reads rows through; None where it reads them as they are."""
+    return None if type(block).__name__ in POST_NORM else block.norm2
+
+
+def _scaled(block: Any, branch: Tensor, half: int) -> Tensor:
+    """LayerScale, which is a module in one family and a parameter in the other."""
+    module = getattr(block, f"ls{half}", None)
+    if module is not None:
+        scaled: Tensor = module(branch)
+        return scaled
+    gamma = getattr(block, f"gamma_{half}", None)
+    return branch if gamma is None else gamma * branch
+
+
+def _key_bias(sizes: Tensor, rows: Tensor) -> Tensor:
+    """log(size) for every key, 0 for prefix tokens, (B, 1, 1, L): attention in proportion to size (ToMe, eq. 1)."""
+    prefix = rows.shape[1] - sizes.shape[1]
+    return functional.pad(sizes.log(), (prefix, 0)).to(rows.dtype)[:, None, None]
+
+
+def _projections(attn: Any, rows: Tensor, rope: Tensor | None, bias: Tensor | None) -> tuple[Projections, Tensor | None]:
+    batch, length, _ = rows.shape
+    gate = attn.gate(rows).sigmoid() if getattr(attn, "gate", None) is not None else None
+    if attn.qkv is None:
+        parts = [
+            layer(rows).view(batch, length, -1, attn.head_dim).transpose(1, 2) for layer in (attn.q_proj, attn.k_proj, attn.v_proj)
+        ]
+    else:
+        packed = attn.qkv(rows)
+        if getattr(attn, "q_bias", None) is not None:
+            packed = packed + torch.cat((attn.q_bias, attn.k_bias, attn.v_bias))
+        parts = list(packed.view(batch, length, 3, attn.num_heads, -1).permute(2, 0, 3, 1, 4).unbind(0))
+    query, key, value = attn.q_norm(parts[0]), attn.k_norm(parts[1]), parts[2]
+    if rope is not None:
+        query, key = (_rotated(attn, part, rope).type_as(value) for part in (query, key))
+    groups = query.shape[1] // key.shape[1]  # grouped queries share keys
+    if groups > 1:
+        key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
+    return Projections(query, key, value, attn.scale, bias), gate
+
+
+def _rotated(attn: Any, part: Tensor, rope: Tensor) -> Tensor:
+    """Queries or keys (B, heads, L, d), rotated by position; prefix tokens have none."""
+    prefix = attn.num_prefix_tokens
+    half = getattr(attn, "rotate_half", False)
+    turned = timm.layers.apply_rot_embed_cat(part[:, :, prefix:], rope, half=half)
+    return torch.cat((part[:, :, :prefix], turned), dim=2)
+
+
+def _output(attn: Any, made: Projections, gate: Tensor | None, attention: Tensor | None) -> Tensor:
+    """What attention adds, (B, L, D)."""
+    if attention is None:
+        dropout = attn.attn_drop.p if attn.training else 0.0
+        mixed = functional.scaled_dot_product_attention(made.query, made.key, made.value, attn_mask=made.bias, dropout_p=dropout)
+    else:
+        mixed = attn.attn_drop(attention) @ made.value
+    rows = mixed.transpose(1, 2).flatten(2)
+    rows = attn.norm(rows) if hasattr(attn, "norm") else rows
+    result: Tensor = attn.proj_drop(attn.proj(rows if gate is None else rows * gate))
+    return result

@@ -1,0 +1,113 @@
+"""The front door: half the compute of a Vision Transformer, without training."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import nn
+
+from pixtree.models.adapters import check_module
+from pixtree.models.coarsening.blocks import check_blocks
+from pixtree.models.coarsening.compute import total_flops
+from pixtree.models.coarsening.entry import held_vit, stem_flops, token_count
+from pixtree.models.coarsening.model import CoarseViT
+from pixtree.models.coarsening.rules import rule_of
+from pixtree.models.coarsening.schedules import Schedule, Shape, default_shape, fitted
+from pixtree.models.coarsening.seen import Rule
+from pixtree.models.retrofit import timm_model
+from pixtree.models.vit import PixtreeViT
+
+HALF = 0.5
+
+
+def coarsen(
+    model: str | nn.Module,
+    compute: float | None = None,
+    *,
+    tokens: int | None = None,
+    schedule: Sequence[int] | Schedule | Shape | None = None,
+    rule: str | Rule = "tree",
+    input_size: int | tuple[int, int] | None = None,
+    backend: str = "auto",
+    pretrained: bool = False,
+    **model_args: Any,
+) -> CoarseViT:
+    """The same model with token trees between its blocks: less compute, no training, nothing copied and nothing patched.
+
+    model: a name of timm's, created with `pretrained` (which downloads) and `model_args`; a timm module or a retrofit, whose
+    weights are then shared.
+    compute: share of the model's floating-point operations to use, 0.5 by default; 1.0 merges nothing.
+    tokens: instead, as much compute as that many tokens in every block would take.
+    schedule: instead, tokens left after each block; or, with one of the above, a shape such as `ConstantShare(first=2)`.
+    rule: which tokens merge, "tree" or the name of a baseline, see `RULES`.
+    input_size: resize images to this many pixels a side first, at best where less than 0.4 of the compute is wanted; `compute`
+    stays a share of what the model needs at its own size.
+    """
+    shape = schedule if callable(schedule) else None
+    fixed = None if callable(schedule) else schedule
+    given = [name for name, value in (("compute", compute), ("tokens", tokens), ("schedule", fixed)) if value is not None]
+    if len(given) > 1:
+        raise ValueError(f"a model takes compute=, tokens= or counts as schedule=, got {' and '.join(given)}; give one")
+    if compute is not None and not 0.0 < compute <= 1.0:
+        raise ValueError(f"compute is a share of the model's own, above 0 and up to 1, got {compute}; ask for example for 0.5")
+    chosen = rule_of(rule, backend)
+    held = _checked(model, pretrained, model_args)
+    size = _size(held, input_size)
+    return CoarseViT(held, _schedule(held, size, compute, tokens, fixed, shape, chosen), chosen, size).train(held.training)
+
+
+def _checked(model: Any, pretrained: bool, model_args: dict[str, Any]) -> Any:
+    if isinstance(model, CoarseViT):
+        raise ValueError("this model is coarsened already; coarsen the one it holds, which is its .model")
+    if not isinstance(model, str) and (pretrained or model_args):
+        raise ValueError(f"arguments of timm go with a name, got {', '.join(model_args) or 'pretrained'} with a module; drop them")
+    if isinstance(model, str):
+        model = timm_model(model, pretrained, model_args)
+    elif not isinstance(model, PixtreeViT):
+        check_module(model)
+    check_blocks(held_vit(model))
+    return model
+
+
+def _size(model: Any, input_size: int | tuple[int, int] | None) -> tuple[int, int] | None:
+    if input_size is None:
+        return None
+    if isinstance(model, PixtreeViT):
+        raise ValueError(
+            f"a retrofit has as many tokens as it is asked for, got input_size={input_size}; retrofit with fewer tokens="
+        )
+    size = (input_size, input_size) if isinstance(input_size, int) else input_size
+    patch = model.patch_embed.patch_size[0]
+    if any(side < patch or side % patch for side in size):
+        raise ValueError(f"sides of images are multiples of the patch, {patch} pixels, got input_size={input_size}; round it")
+    return size
+
+
+def _schedule(
+    model: Any,
+    size: tuple[int, int] | None,
+    compute: float | None,
+    tokens: int | None,
+    fixed: Sequence[int] | Schedule | None,
+    shape: Shape | None,
+    rule: Rule,
+) -> Schedule:
+    vit, count, own, stem = held_vit(model), token_count(model, size), token_count(model), stem_flops(model)
+    depth = len(vit.blocks)
+    if isinstance(fixed, Schedule) or fixed is not None:
+        shares = fixed.shares if isinstance(fixed, Schedule) else fixed
+        if len(shares) != depth:
+            raise ValueError(f"a schedule has one count per block, {depth} here, got {len(shares)}; give as many")
+        return fixed if isinstance(fixed, Schedule) else Schedule.of_counts(fixed, count)
+    whole = total_flops(vit, stem, own, (own,) * depth)
+    goal = HALF if compute is None else compute
+    if tokens is not None:
+        if not 1 <= tokens <= count:
+            raise ValueError(f"this model has {count} tokens, got tokens={tokens}; ask for 1 to {count}")
+        goal = total_flops(vit, stem, tokens, (tokens,) * depth) / whole
+    return fitted(
+        shape or default_shape(goal * whole / total_flops(vit, stem, count, (count,) * depth), depth),
+        count,
+        depth,
+        lambda counts: total_flops(vit, stem, count, counts, rule) / whole,
+        goal,
+    )

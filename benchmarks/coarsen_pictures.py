@@ -12,7 +12,7 @@ from retrofit import normalised, patch_model
 from vector_pictures import captioned, save, side_by_side
 
 import pixtree
-from pixtree.exports.pictures import boundaries, mean_colors
+from pixtree.exports.pictures import boundaries, mean_colours
 
 MODEL, BLOCKS = "deit_tiny_patch16_224", (3, 6, 9, 12)
 
@@ -38,7 +38,7 @@ def strip(weights: Path, compute: float) -> np.ndarray:
         row = [captioned(picture, "photo")]
         for block in BLOCKS:
             labels = tree.maps(block - 1)[number].to(torch.int32).numpy()
-            drawn = boundaries(mean_colors(picture, labels), labels, color=(255, 255, 255))
+            drawn = boundaries(mean_colours(picture, labels), labels, colour=(255, 255, 255))
             row.append(captioned(drawn, f"block {block}: {tree.counts[block - 1]} tokens"))
         parts += row
     return side_by_side(parts, len(BLOCKS) + 1)

@@ -27,6 +27,7 @@ SURFACE = {
     "Tokenizer.paper": ["budget", "changes"],
     "Tokenizer.pretrained": ["budget", "changes"],
     "Ward": ["length_exponent"],
+    "coarsen": ["model", "compute", "tokens", "schedule", "rule", "input_size", "backend", "pretrained", "model_args"],
     "hierarchy": ["image", *TREE, "mask", "channel_axis", "backend"],
     "retrofit": [
         *("model", "tokens", "budget", "partitioner", "tokenizer"),
@@ -37,7 +38,7 @@ SURFACE = {
         *("partitioner", "relax", "mask", "start_label", "channel_axis", *TREE, "backend"),
     ],
     "vectorize": [
-        *("image", "paths", "bytes", "psnr", "colors", "fill", "style", "preset", "artwork"),
+        *("image", "paths", "bytes", "psnr", "points", "colors", "fill", "style", "preset", "artwork"),
         *("tolerance", "fast", "transparency", "groups", "ids", "passes", "channel_axis"),
     ],
     "Hierarchy.cut": ["self", "tokens", "criterion", "at_most", "budget", "relax"],

@@ -105,7 +105,7 @@ def test_a_replaced_file_keeps_its_permissions_and_a_new_one_has_those_of_the_um
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the kernel has no full disk to try")
 def test_a_full_disk_is_one_sentence(tmp_path):
-    with pytest.raises(OSError, match=r"needs room, '.*out\.txt' found the disk full"), replacing(tmp_path / "out.txt"):
+    with pytest.raises(OSError, match=r"needs room on the disk, '.*out\.txt' found it full"), replacing(tmp_path / "out.txt"):
         Path("/dev/full").write_text("text")
     assert list(tmp_path.iterdir()) == []
 

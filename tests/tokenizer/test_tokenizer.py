@@ -165,7 +165,7 @@ def test_samples_are_taken_in_float32_inside_autocast(backend, gradients):
 def test_the_papers_budget_and_tree_have_their_stated_numbers():
     tokenizer = Tokenizer.paper(width=16)
     budget, tree = tokenizer.budget, tokenizer.options.tree
-    assert (budget.penalty, budget.floor, budget.shape) == (1.0, 10.0, 2.0)
+    assert (budget.penalty, budget.floor, budget.shape) == (3.6, 10.0, 2.0)
     assert (tree.floor, tree.energy, tree.compactness) == (10.0, "likelihood", 0.0)
 
 

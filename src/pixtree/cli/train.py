@@ -26,7 +26,10 @@ def tokenizer(
         Path, typer.Option("--output", "-o", help="Write the weights to this .safetensors file.", show_default=False)
     ],
     preset: Annotated[
-        str, typer.Option(help="default, or paper: its tokenizer, its regions by AICC, L_rec alone and its optimiser.")
+        str,
+        typer.Option(
+            help="Recipe of the training: default, or paper for its tokenizer, regions by AICC, L_rec alone and its optimiser."
+        ),
     ] = "default",
     steps: Annotated[
         int | None, typer.Option(help="Number of optimisation steps.", show_default="400; paper: 10 crops per image")
@@ -63,10 +66,7 @@ def tokenizer(
         raise ValueError(f"weights are written as .safetensors, got {output.name!r}; name them {output.stem}.safetensors")
     if preset not in PRESETS:
         raise ValueError(f"a preset is one of {', '.join(PRESETS)}, got {preset!r}; choose one of them")
-    ours = {"--tokens": tokens, "--association": association, "--compactness": compactness}
-    given = [name for name, value in ours.items() if value is not None]
-    if preset == "paper" and given:
-        raise ValueError(f"the paper's preset has no {', '.join(given)}, got it with --preset paper; leave it out or use default")
+    _refuse_with_paper(preset, {"--tokens": tokens, "--association": association, "--compactness": compactness})
 
     import torch
 
@@ -109,6 +109,13 @@ def tokenizer(
     about = {"images": str(len(files)), "steps": str(plan.steps), "seed": str(seed), "last_loss": f"{_tail(curve):.6f}"}
     save_weights(encoder, output, about)
     typer.echo(f"loss {_head(curve):.5f} -> {_tail(curve):.5f} over {len(curve)} steps: {output}")
+
+
+def _refuse_with_paper(preset: str, options: dict[str, float | None]) -> None:
+    """Options that the paper's preset decides are errors with it."""
+    given = [name for name, value in options.items() if value is not None]
+    if preset == "paper" and given:
+        raise ValueError(f"the paper's preset has no {', '.join(given)}, got it with --preset paper; leave it out or use default")
 
 
 def _head(curve: list[float]) -> float:

@@ -16,7 +16,7 @@ from pixtree.trees.validation import DTYPES, fault_of_tree
 FORMAT_VERSION = 1
 LONGEST_REASON = 120  # characters of a reader's complaint, which may quote a whole header
 _STORED = tuple(DTYPES)
-_READ = ("version", "shape", "rule", "mask", *_STORED)
+_READ = ("version", "shape", "rule", "mask", "coordinates", *_STORED)
 
 
 def write_tree(tree: TreeStructure, path: str | os.PathLike[str]) -> None:

@@ -41,6 +41,11 @@ def coarsen(
     rule: which tokens merge, "tree" or the name of a baseline, see `RULES`.
     input_size: resize images to this many pixels a side first, at best where less than 0.4 of the compute is wanted; `compute`
     stays a share of what the model needs at its own size.
+
+    >>> import torch, pixtree
+    >>> model = pixtree.coarsen("vit_tiny_patch16_224", compute=0.5, depth=4, num_classes=10).eval()
+    >>> model(torch.zeros(1, 3, 224, 224)).shape
+    torch.Size([1, 10])
     """
     shape = schedule if callable(schedule) else None
     fixed = None if callable(schedule) else schedule

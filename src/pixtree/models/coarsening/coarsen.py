@@ -43,7 +43,7 @@ def coarsen(
     stays a share of what the model needs at its own size.
 
     >>> import torch, pixtree
-    >>> model = pixtree.coarsen("vit_tiny_patch16_224", compute=0.5, depth=4, num_classes=10).eval()
+    >>> model = pixtree.coarsen("vit_tiny_patch16_224", compute=0.8, depth=4, num_classes=10).eval()
     >>> model(torch.zeros(1, 3, 224, 224)).shape
     torch.Size([1, 10])
     """

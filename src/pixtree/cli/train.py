@@ -68,6 +68,23 @@ def tokenizer(
         raise ValueError(f"a preset is one of {', '.join(PRESETS)}, got {preset!r}; choose one of them")
     _refuse_with_paper(preset, {"--tokens": tokens, "--association": association, "--compactness": compactness})
 
+    asked = {"steps": steps, "rate": rate, "decay": decay, "seed": seed}
+    changes = {"features": features, "compactness": compactness}
+    _pretrain(folder, output, preset, asked, changes, association, tokens, (batch, size), resume)
+
+
+def _pretrain(
+    folder: Path,
+    output: Path,
+    preset: str,
+    asked: dict[str, Any],
+    changes: dict[str, Any],
+    association: float | None,
+    tokens: int | None,
+    crop: tuple[int, int],
+    resume: bool,
+) -> None:
+    """Train with a preset in which only what was given is changed: of its plan what is `asked`, of its options the `changes`."""
     import torch
 
     from pixtree.files import checked_target
@@ -81,12 +98,11 @@ def tokenizer(
 
     checked_target(output)
     files = image_files(folder)
+    batch, size, seed = *crop, int(asked["seed"])
     crops = RandomCrops(files, batch, size, seed)
     chosen = presets.PRESETS[preset]
-    changes: dict[str, Any] = {"steps": steps, "rate": rate, "decay": decay, "seed": seed}
-    plan = replace(chosen.plan_for(len(files), batch), **{name: value for name, value in changes.items() if value is not None})
-    options = chosen.options.changed(features=features)
-    options = options if compactness is None else options.changed(compactness=compactness)
+    plan = replace(chosen.plan_for(len(files), batch), **{name: value for name, value in asked.items() if value is not None})
+    options = chosen.options.changed(**{name: value for name, value in changes.items() if value is not None})
     losses = chosen.losses if association is None else Losses(association=association)
     budget = chosen.budget if tokens is None else Exactly(tokens)
     torch.manual_seed(seed)
@@ -94,7 +110,7 @@ def tokenizer(
     settings: dict[str, object] = {
         "images": [path.name for path in files],
         "crops": [batch, size, str(budget)],
-        "model": [preset, features, options.tree.compactness, losses.association],
+        "model": [preset, options.encoder.features, options.tree.compactness, losses.association],
     }
     with _Bar(plan.steps) as report:
         curve = train(

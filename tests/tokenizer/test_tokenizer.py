@@ -148,6 +148,17 @@ def test_bfloat16_autocast_cuts_and_embeds_without_nan():
     assert bool(tokenizer.regions.encoder.residual.weight.grad.isfinite().all())
 
 
+@pytest.mark.bfloat16
+@torch.no_grad()
+def test_samples_and_gradient_histograms_are_float32_inside_autocast():
+    tokenizer = small(width=None, gradients=4)
+    expected = tokenizer(photos())
+    with torch.autocast("cpu", torch.bfloat16):
+        tokens = tokenizer(photos())
+    assert tokens.features.dtype == torch.float32
+    assert torch.equal(tokens.features, expected.features)
+
+
 def test_the_papers_preset_is_the_papers_system():
     tokenizer = Tokenizer.paper(width=16)
     options = tokenizer.options

@@ -1,6 +1,5 @@
 """`pixtree train`: pretrain the tokenizer on a folder of images."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -63,10 +62,7 @@ def tokenizer(
         raise ValueError(f"weights are written as .safetensors, got {output.name!r}; name them {output.stem}.safetensors")
     if preset not in PRESETS:
         raise ValueError(f"a preset is one of {', '.join(PRESETS)}, got {preset!r}; choose one of them")
-    ours = {"--tokens": tokens, "--association": association, "--compactness": compactness}
-    given = [name for name, value in ours.items() if value is not None]
-    if preset == "paper" and given:
-        raise ValueError(f"the paper's preset has no {', '.join(given)}, got it with --preset paper; leave it out or use default")
+    _refuse_with_paper(preset, {"--tokens": tokens, "--association": association, "--compactness": compactness})
 
     import torch
 
@@ -76,39 +72,35 @@ def tokenizer(
     from pixtree.training import presets
     from pixtree.training.data import RandomCrops, image_files
     from pixtree.training.loop import train
-    from pixtree.training.reconstruction import Losses, pretraining_loss
-    from pixtree.trees.cuts import Exactly
+    from pixtree.training.reconstruction import pretraining_loss
 
     checked_target(output)
     files = image_files(folder)
     crops = RandomCrops(files, batch, size, seed)
-    chosen = presets.PRESETS[preset]
-    changes: dict[str, Any] = {"steps": steps, "rate": rate, "decay": decay, "seed": seed}
-    plan = replace(chosen.plan_for(len(files), batch), **{name: value for name, value in changes.items() if value is not None})
-    options = chosen.options.changed(features=features)
-    options = options if compactness is None else options.changed(compactness=compactness)
-    losses = chosen.losses if association is None else Losses(association=association)
-    budget = chosen.budget if tokens is None else Exactly(tokens)
+    chosen = presets.PRESETS[preset].changed(features, tokens, association, compactness)
+    plan = chosen.plan_for(len(files), batch, steps=steps, rate=rate, decay=decay, seed=seed)
     torch.manual_seed(seed)
-    encoder = region_encoder(options)
+    encoder = region_encoder(chosen.options)
+    loss_at = pretraining_loss(encoder, crops, chosen.budget, chosen.losses)
     settings: dict[str, object] = {
         "images": [path.name for path in files],
-        "crops": [batch, size, str(budget)],
-        "model": [preset, features, options.tree.compactness, losses.association],
+        "crops": [batch, size, str(chosen.budget)],
+        "model": [preset, features, chosen.options.tree.compactness, chosen.losses.association],
     }
     with _Bar(plan.steps) as report:
         curve = train(
-            encoder,
-            pretraining_loss(encoder, crops, budget, losses),
-            plan,
-            checkpoint=output.with_suffix(".checkpoint"),
-            resume=resume,
-            settings=settings,
-            report=report,
+            encoder, loss_at, plan, checkpoint=output.with_suffix(".checkpoint"), resume=resume, settings=settings, report=report
         )
     about = {"images": str(len(files)), "steps": str(plan.steps), "seed": str(seed), "last_loss": f"{_tail(curve):.6f}"}
     save_weights(encoder, output, about)
     typer.echo(f"loss {_head(curve):.5f} -> {_tail(curve):.5f} over {len(curve)} steps: {output}")
+
+
+def _refuse_with_paper(preset: str, options: dict[str, Any]) -> None:
+    """The paper's preset decides these itself."""
+    given = [name for name, value in options.items() if value is not None]
+    if preset == "paper" and given:
+        raise ValueError(f"the paper's preset has no {', '.join(given)}, got it with --preset paper; leave it out or use default")
 
 
 def _head(curve: list[float]) -> float:

@@ -1,4 +1,4 @@
-"""Full precision: what decides, and what is sampled, is computed in float32 whatever the precision of the model or of autocast."""
+"""Full precision: partitions and samples are computed in float32 whatever the precision of the model or of autocast."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext

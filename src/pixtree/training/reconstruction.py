@@ -36,7 +36,7 @@ def neighbour_labels(labels: Tensor) -> Tensor:
 def association_loss(regions: EncodedRegions, encoder: RegionEncoder) -> Tensor:
     """Mean ‖x − Σ_r q_r x̄_r‖² over pixels, q ∝ κ(pixel, r) over the regions r that each pixel and its 4-neighbours are in.
 
-    κ is the encoder's kernel between a pixel and the mean of a region, of what decides the partition: q = softmax(−D/2σ²) for the
+    κ is the encoder's kernel between a pixel and the mean of a region, on the distance of the tree: q = softmax(−D/2σ²) for the
     Gaussian. L_rec with plain means has no gradient for the partition once W f* = x̄*; this one falls when the distance pulls
     border pixels to the region that paints them best.
     """

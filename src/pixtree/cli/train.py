@@ -1,6 +1,5 @@
 """`pixtree train`: pretrain the tokenizer on a folder of images."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,10 +25,7 @@ def tokenizer(
         Path, typer.Option("--output", "-o", help="Write the weights to this .safetensors file.", show_default=False)
     ],
     preset: Annotated[
-        str,
-        typer.Option(
-            help="Recipe of the training: default, or paper for its tokenizer, regions by AICC, L_rec alone and its optimiser."
-        ),
+        str, typer.Option(help="Recipe: default, or paper for its tokenizer, regions by AICC, L_rec alone and its optimiser.")
     ] = "default",
     steps: Annotated[
         int | None, typer.Option(help="Number of optimisation steps.", show_default="400; paper: 10 crops per image")
@@ -68,23 +64,6 @@ def tokenizer(
         raise ValueError(f"a preset is one of {', '.join(PRESETS)}, got {preset!r}; choose one of them")
     _refuse_with_paper(preset, {"--tokens": tokens, "--association": association, "--compactness": compactness})
 
-    asked = {"steps": steps, "rate": rate, "decay": decay, "seed": seed}
-    changes = {"features": features, "compactness": compactness}
-    _pretrain(folder, output, preset, asked, changes, association, tokens, (batch, size), resume)
-
-
-def _pretrain(
-    folder: Path,
-    output: Path,
-    preset: str,
-    asked: dict[str, Any],
-    changes: dict[str, Any],
-    association: float | None,
-    tokens: int | None,
-    crop: tuple[int, int],
-    resume: bool,
-) -> None:
-    """Train with a preset in which only what was given is changed: of its plan what is `asked`, of its options the `changes`."""
     import torch
 
     from pixtree.files import checked_target
@@ -93,42 +72,32 @@ def _pretrain(
     from pixtree.training import presets
     from pixtree.training.data import RandomCrops, image_files
     from pixtree.training.loop import train
-    from pixtree.training.reconstruction import Losses, pretraining_loss
-    from pixtree.trees.cuts import Exactly
+    from pixtree.training.reconstruction import pretraining_loss
 
     checked_target(output)
     files = image_files(folder)
-    batch, size, seed = *crop, int(asked["seed"])
     crops = RandomCrops(files, batch, size, seed)
-    chosen = presets.PRESETS[preset]
-    plan = replace(chosen.plan_for(len(files), batch), **{name: value for name, value in asked.items() if value is not None})
-    options = chosen.options.changed(**{name: value for name, value in changes.items() if value is not None})
-    losses = chosen.losses if association is None else Losses(association=association)
-    budget = chosen.budget if tokens is None else Exactly(tokens)
+    chosen = presets.PRESETS[preset].changed(features, tokens, association, compactness)
+    plan = chosen.plan_for(len(files), batch, steps=steps, rate=rate, decay=decay, seed=seed)
     torch.manual_seed(seed)
-    encoder = region_encoder(options)
+    encoder = region_encoder(chosen.options)
+    loss_at = pretraining_loss(encoder, crops, chosen.budget, chosen.losses)
     settings: dict[str, object] = {
         "images": [path.name for path in files],
-        "crops": [batch, size, str(budget)],
-        "model": [preset, options.encoder.features, options.tree.compactness, losses.association],
+        "crops": [batch, size, str(chosen.budget)],
+        "model": [preset, features, chosen.options.tree.compactness, chosen.losses.association],
     }
     with _Bar(plan.steps) as report:
         curve = train(
-            encoder,
-            pretraining_loss(encoder, crops, budget, losses),
-            plan,
-            checkpoint=output.with_suffix(".checkpoint"),
-            resume=resume,
-            settings=settings,
-            report=report,
+            encoder, loss_at, plan, checkpoint=output.with_suffix(".checkpoint"), resume=resume, settings=settings, report=report
         )
     about = {"images": str(len(files)), "steps": str(plan.steps), "seed": str(seed), "last_loss": f"{_tail(curve):.6f}"}
     save_weights(encoder, output, about)
     typer.echo(f"loss {_head(curve):.5f} -> {_tail(curve):.5f} over {len(curve)} steps: {output}")
 
 
-def _refuse_with_paper(preset: str, options: dict[str, float | None]) -> None:
-    """Options that the paper's preset decides are errors with it."""
+def _refuse_with_paper(preset: str, options: dict[str, Any]) -> None:
+    """The paper's preset decides these itself."""
     given = [name for name, value in options.items() if value is not None]
     if preset == "paper" and given:
         raise ValueError(f"the paper's preset has no {', '.join(given)}, got it with --preset paper; leave it out or use default")

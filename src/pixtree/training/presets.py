@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pixtree.tokenizer.options import Options
 from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET
@@ -20,9 +21,20 @@ class Preset:
     plan: Plan
     epochs: int = 0
 
-    def plan_for(self, images: int, batch: int) -> Plan:
-        """The plan for a folder of this many images and batches of this many crops."""
-        return replace(self.plan, steps=math.ceil(self.epochs * images / batch)) if self.epochs else self.plan
+    def plan_for(self, images: int, batch: int, **changes: Any) -> Plan:
+        """The plan for a folder of this many images and batches of this many crops; changes that are None are none."""
+        plan = replace(self.plan, steps=math.ceil(self.epochs * images / batch)) if self.epochs else self.plan
+        return replace(plan, **{name: value for name, value in changes.items() if value is not None})
+
+    def changed(self, features: int, tokens: int | None, association: float | None, compactness: float | None) -> "Preset":
+        """The same with d features and with other regions, losses and distances where these are not None."""
+        options = self.options.changed(features=features)
+        return replace(
+            self,
+            options=options if compactness is None else options.changed(compactness=compactness),
+            budget=self.budget if tokens is None else Exactly(tokens),
+            losses=self.losses if association is None else replace(self.losses, association=association),
+        )
 
 
 # The paper states AdamW with its rate and decay, L_rec alone, and ten epochs of ImageNet; it names no batch, size of crops,

@@ -68,10 +68,8 @@ def tokenizer(
 
     from pixtree.files import checked_target
     from pixtree.tokenizer.tokenizer import region_encoder
-    from pixtree.tokenizer.weights import save_weights
     from pixtree.training import presets
     from pixtree.training.data import RandomCrops, image_files
-    from pixtree.training.loop import train
     from pixtree.training.reconstruction import pretraining_loss
 
     checked_target(output)
@@ -87,11 +85,20 @@ def tokenizer(
         "crops": [batch, size, str(chosen.budget)],
         "model": [preset, features, chosen.options.tree.compactness, chosen.losses.association],
     }
+    _train_and_save(encoder, loss_at, plan, output, resume, settings)
+
+
+def _train_and_save(encoder: Any, loss_at: Any, plan: Any, output: Path, resume: bool, settings: dict[str, object]) -> None:
+    """Run a plan under a progress bar, and write the weights with a few words about the run."""
+    from pixtree.tokenizer.weights import save_weights
+    from pixtree.training.loop import train
+
     with _Bar(plan.steps) as report:
         curve = train(
             encoder, loss_at, plan, checkpoint=output.with_suffix(".checkpoint"), resume=resume, settings=settings, report=report
         )
-    about = {"images": str(len(files)), "steps": str(plan.steps), "seed": str(seed), "last_loss": f"{_tail(curve):.6f}"}
+    images = len(settings["images"])  # type: ignore[arg-type]
+    about = {"images": str(images), "steps": str(plan.steps), "seed": str(plan.seed), "last_loss": f"{_tail(curve):.6f}"}
     save_weights(encoder, output, about)
     typer.echo(f"loss {_head(curve):.5f} -> {_tail(curve):.5f} over {len(curve)} steps: {output}")
 

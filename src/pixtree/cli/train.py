@@ -58,11 +58,7 @@ def tokenizer(
 
     A .checkpoint file is written beside OUTPUT, from which --resume continues an interrupted run.
     """
-    if output.suffix != ".safetensors":
-        raise ValueError(f"weights are written as .safetensors, got {output.name!r}; name them {output.stem}.safetensors")
-    if preset not in PRESETS:
-        raise ValueError(f"a preset is one of {', '.join(PRESETS)}, got {preset!r}; choose one of them")
-    _refuse_with_paper(preset, {"--tokens": tokens, "--association": association, "--compactness": compactness})
+    _check_options(output, preset, {"--tokens": tokens, "--association": association, "--compactness": compactness})
 
     import torch
 
@@ -103,8 +99,12 @@ def _train_and_save(encoder: Any, loss_at: Any, plan: Any, output: Path, resume:
     typer.echo(f"loss {_head(curve):.5f} -> {_tail(curve):.5f} over {len(curve)} steps: {output}")
 
 
-def _refuse_with_paper(preset: str, options: dict[str, Any]) -> None:
-    """The paper's preset decides these itself."""
+def _check_options(output: Path, preset: str, options: dict[str, Any]) -> None:
+    """Refuse other files and presets, and `options` that the paper's preset decides itself."""
+    if output.suffix != ".safetensors":
+        raise ValueError(f"weights are written as .safetensors, got {output.name!r}; name them {output.stem}.safetensors")
+    if preset not in PRESETS:
+        raise ValueError(f"a preset is one of {', '.join(PRESETS)}, got {preset!r}; choose one of them")
     given = [name for name, value in options.items() if value is not None]
     if preset == "paper" and given:
         raise ValueError(f"the paper's preset has no {', '.join(given)}, got it with --preset paper; leave it out or use default")

@@ -64,6 +64,8 @@ def _form(data: Mapping[str, Array]) -> Iterator[str]:
             yield f"expected {name} in {np.dtype(dtype)}, got {data[name].dtype}"
     if features.ndim != 2 or features.shape[0] == 0 or features.shape[1] != pixels:
         yield f"expected features (C, {pixels}) for a picture with {pixels} pixels, got {_form_of(features)}"
+    if "coordinates" in data and not _is_range(data["coordinates"], features.shape[0]):
+        yield f"expected the first and the end of the planes that are coordinates, got {_short(data['coordinates'])}"
     lengths = {"parent": 2 * pixels - 1, "level": 2 * pixels - 1, "altitude": 2 * pixels - 1}
     lengths |= dict.fromkeys(("left", "right", "gain"), pixels - 1)
     lengths["pick"] = pixels - 1 if data["pick"].size else 0
@@ -154,6 +156,11 @@ def _picks(data: Mapping[str, Array]) -> Iterator[str]:
     is_member = level[pick[:connected]] < level[leaves : leaves + connected]
     if not (is_member & (cluster[above] == cluster[:connected]) & (above <= np.arange(connected))).all():
         yield "expected picks inside the clusters that absorb, got a pick elsewhere"
+
+
+def _is_range(ends: Array, most: int) -> bool:
+    """Whether two whole numbers are 0 ≤ first ≤ end ≤ most."""
+    return ends.dtype.kind in "iu" and ends.shape == (2,) and 0 <= int(ends[0]) <= int(ends[1]) <= most
 
 
 def _form_of(array: Array) -> str:

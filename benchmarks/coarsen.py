@@ -39,7 +39,7 @@ NAMES = {
     "random": "random pairs",
     "smaller": "smaller input",
 }
-SHAPES = (*(ConstantShare(first) for first in (0, 1, 2, 3)), ConstantShare(2, 1.2), ConstantNumber(0), DecreasingNumber(0))
+SHAPES = (*(ConstantShare(first) for first in (0, 1, 2, 3)), ConstantNumber(0), DecreasingNumber(0))
 BATCH = 50
 CHOICE_COLUMNS = [
     ["rule", "Merging", ""],
@@ -117,7 +117,7 @@ def merge_choices(options: argparse.Namespace) -> dict:
 
 
 def shape_of(text: str) -> tuple[Callable, int | None]:
-    """A shape and an input size from their names, such as ConstantShare(first=2, bend=1.0) at 160 px."""
+    """A shape and an input size from their names, such as ConstantShare(first=2) at 160 px."""
     name, _, size = text.partition(" at ")
     shape = next(shape for shape in SHAPES if str(shape) == name)
     return shape, int(size.removesuffix(" px")) if size else None
@@ -210,7 +210,7 @@ def report(options: argparse.Namespace) -> dict:
             "arithmetic in float32. Compute counts the operations of all matrix products, those that decide what merges included, "
             "against the untouched model. Standard errors are those of the paired differences in top-1 to pixtree.",
             "All rules run at the same place of a block, average rows by size and bias keys by the logarithm of the size. Each has "
-            "the schedule, of seven, that changed the models' answers least on photos of imagenet_sample; random pairs have ours.",
+            "the schedule, of six, that changed the models' answers least on photos of imagenet_sample; random pairs have ours.",
         ],
         "bars": bars(rows),
     }

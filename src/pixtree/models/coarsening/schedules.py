@@ -46,15 +46,14 @@ class Shape(Protocol):
 
 @dataclass(frozen=True)
 class ConstantShare:
-    """Every block from `first` on keeps the same share of its tokens; with a bend above 1, later blocks keep less."""
+    """Every block from `first` on keeps the same share of its tokens."""
 
     first: int = 2
-    bend: float = 1.0
 
     def __call__(self, strength: float, tokens: int, depth: int) -> tuple[int, ...]:
         """Tokens after each block."""
         kept = 1.0 - 0.5 * strength
-        return _counts([tokens * kept ** (max(0, number - self.first + 1) ** self.bend) for number in range(depth)], tokens)
+        return _counts([tokens * kept ** max(0, number - self.first + 1) for number in range(depth)], tokens)
 
 
 @dataclass(frozen=True)

@@ -62,4 +62,6 @@ def defined(file: Path) -> set[str]:
             names |= {f"{node.name}.{one.name}" for one in getattr(node, "body", []) if isinstance(one, ast.FunctionDef)}
         elif isinstance(node, ast.Assign):
             names |= {one.id for target in node.targets for one in ast.walk(target) if isinstance(one, ast.Name)}
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.add(node.target.id)
     return names

@@ -51,8 +51,8 @@ class Criterion:
     single_volume: Vol of a single pixel, which has no inner edge; 0 makes single pixels infinitely complex.
     constants: keep the terms d log 2πeφ per pixel of the full likelihood. They add the same to every cut, so the optimal one stays;
         the pixel rule compares regions of different sizes, so there they do change the result.
-    rule: "optimal", the cut of least total IC; or "pixel", the paper's: each pixel takes its best ancestor, then regions that this
-        tears apart are split into connected pieces.
+    rule: "optimal", the cut of least total IC; or "pixel", that of the authors' released code (the paper states none): each
+        pixel takes its best ancestor, then regions that this tears apart are split into connected pieces.
     nodes: "binary" chooses among all nodes, "levels" among those that are a region of some level, as in the paper.
 
     >>> import numpy as np, pixtree

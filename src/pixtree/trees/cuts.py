@@ -142,7 +142,7 @@ def criterion_of(budget: Budget) -> Criterion | None:
 
 
 def is_whole(budget: Budget) -> bool:
-    """Whether the regions of a cut are nodes of the tree; the paper's rule tears some apart."""
+    """Whether the regions of a cut are nodes of the tree; the pixel rule tears some apart."""
     criterion = criterion_of(budget)
     return criterion is None or criterion.rule == "optimal"
 
@@ -152,7 +152,7 @@ def cut_labels(tree: TreeStructure, budget: Budget) -> Tensor:
     criterion = criterion_of(budget)
     if criterion is None or criterion.rule == "optimal":
         return _paint(tree, tree.kernels.cut_labels(tree.parent, opened_nodes(tree, budget)))
-    # The paper's rule: each pixel takes its best-scoring ancestor; what that tears apart is split into connected pieces.
+    # The rule of the authors' released code: each pixel takes its best-scoring ancestor, and torn regions fall into pieces.
     score = scores(tree, criterion)
     node = tree.kernels.best_ancestors(score.masked_fill(score.isnan(), torch.inf), tree.parent)
     labels = tree.kernels.connected_pieces(_paint(tree, node.to(torch.int32)))

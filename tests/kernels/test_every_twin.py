@@ -60,7 +60,9 @@ def aggregation_cases() -> list[tuple[object, ...]]:
     features, fixed = random(2, 8, 99).requires_grad_(), random(2, 5, 99)
     cases = [(features, fixed, labels, 7, levels, *scalars, mode, kernel) for mode in MODES for kernel in SIMILARITIES]
     count = int(torn.max()) + 1
-    return [*cases, (features[:1], fixed[:1], torn[None], count, levels[:1], *scalars, "straight", "gaussian", False)]
+    some = (features, fixed, labels, 7, levels, *scalars)
+    seen = [(*some, mode, kernel, True, compared) for mode in MODES for kernel, compared in (("gaussian", 3), ("tanimoto", 5))]
+    return [*cases, *seen, (features[:1], fixed[:1], torn[None], count, levels[:1], *scalars, "straight", "gaussian", False)]
 
 
 def filled_levels(kernels: Kernels, image: torch.Tensor, rule: MergeRule) -> torch.Tensor:

@@ -10,6 +10,7 @@ from pixtree.kernels.reference.aggregation import MODES, SIMILARITIES, group_sof
 from pixtree.kernels.types import MOST_LEVELS
 from pixtree.tokenizer.aggregation import Similarity, region_features
 from pixtree.tokenizer.cutting import Cuts
+from pixtree.tokenizer.distance import Distance
 from pixtree.trees.build import hierarchy_of_image
 from pixtree.trees.criteria import Criterion
 from pixtree.trees.cuts import Exactly, cut_labels, is_whole
@@ -42,10 +43,13 @@ def example():
     return features, fixed, labels, levels
 
 
-def aggregate(example, mode, similarity="gaussian", kernels=DEFINED, weight=WEIGHT, precision=PRECISION, features=None):
+def aggregate(
+    example, mode, similarity="gaussian", kernels=DEFINED, weight=WEIGHT, precision=PRECISION, features=None, compared=None
+):
     values, fixed, labels, levels = example
     values = values if features is None else features
-    return kernels.aggregate(values, fixed, labels, int(labels.max()) + 1, levels, weight, precision, mode, similarity)
+    count = int(labels.max()) + 1
+    return kernels.aggregate(values, fixed, labels, count, levels, weight, precision, mode, similarity, True, compared)
 
 
 def test_members_pick_inside_their_component_and_components_halve():
@@ -79,7 +83,8 @@ def test_the_mean_and_the_straight_value_are_exactly_the_means(example):
     for mode in ("mean", "straight"):
         assert torch.allclose(aggregate(example, mode), expected, atol=1e-12)
     cuts = Cuts(Partition(labels.view(2, 7, 8)), 9, True, True, fixed, levels)
-    assert torch.allclose(region_features(features, cuts, Similarity(), 0.7, "straight", kernels_for()), expected, atol=1e-12)
+    found = region_features(features, cuts, Similarity(), Distance(compared=2), "straight", kernels_for())
+    assert torch.allclose(found, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
@@ -111,22 +116,35 @@ def test_the_straight_gradient_is_that_of_the_normalised_weights_at_the_value_of
     assert torch.allclose(gradient, torch.tensor([[[0.5, 0.5]]], dtype=torch.float64))  # equal distances: the softmax stays ½, ½
 
 
-def test_the_fused_gradient_is_that_of_the_definition(example):
+@pytest.mark.parametrize("compared", [None, 1, 2])
+def test_the_fused_gradient_is_that_of_the_definition(example, compared):
     coefficients = torch.randn(2, 9, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     results = []
     for kernels in (kernels_for("numba"), DEFINED):
         leaves = [one.clone().requires_grad_() for one in (example[0], WEIGHT, PRECISION)]
-        pooled = aggregate(example, "straight", kernels=kernels, features=leaves[0], weight=leaves[1], precision=leaves[2])
+        values, *scalars = leaves
+        known = {"kernels": kernels, "compared": compared, "weight": scalars[0], "precision": scalars[1]}
+        pooled = aggregate(example, "straight", features=values, **known)
         results.append(torch.autograd.grad((pooled * coefficients).sum(), leaves))
     for a, b in zip(*results, strict=True):
         assert torch.allclose(a, b, atol=1e-12)
         assert bool((a != 0).any())
 
 
+def test_kernels_see_only_the_features_that_are_compared(example):
+    """Changing another feature of all pixels changes that feature's values and no other."""
+    changed = example[0].clone()
+    changed[:, 2] += torch.randn(2, 56, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+    for similarity in SIMILARITIES:
+        before, after = (aggregate(example, "raw", similarity, features=one, compared=2) for one in (example[0], changed))
+        assert torch.equal(before[..., :2], after[..., :2])
+        assert not torch.allclose(before[..., 2], after[..., 2])
+
+
 def test_the_operator_is_well_behaved(example):
     features, fixed, labels, levels = example
     scalars = (WEIGHT.clone().requires_grad_(), PRECISION.clone().requires_grad_())
-    opcheck(operators.straight_means, (features.clone().requires_grad_(), fixed, *scalars, labels, 9, levels))
+    opcheck(operators.straight_means, (features.clone().requires_grad_(), fixed, *scalars, labels, 9, levels, 2))
 
 
 def test_no_gradient_crosses_images(example):

@@ -44,7 +44,7 @@ def test_weights_come_back_as_they_were_saved(tmp_path):
     save_weights(encoder, tmp_path / "w.safetensors", {"steps": "0"})
     weights = load_weights(tmp_path / "w.safetensors")
     weights.into(other)
-    assert weights.about == {"steps": "0"}
+    assert weights.about == {"steps": "0", "compared": "3"}
     for a, b in zip(encoder.parameters(), other.parameters(), strict=True):
         assert torch.equal(a, b)
 

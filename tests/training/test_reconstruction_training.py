@@ -112,17 +112,27 @@ def test_the_association_loss_teaches_what_decides_the_partition():
     assert float(module.decision.value.grad) != 0
     assert float(module.similarity.log_sigma.grad) != 0
     assert bool((module.encoder.second.weight.grad != 0).any())
-    # With hard assignments to the own region the painting is that of the means.
+    # As σ goes to 0, every pixel is painted with the region of itself and its neighbours that is nearest to it.
     with torch.no_grad():
         module.similarity.log_sigma.fill_(-20.0)
-        hard = association_loss(regions, module)
-        means = (
-            (regions.pixels - torch.nn.functional.embedding(regions.labels[0].long(), regions.means[0]).T[None])
-            .square()
-            .sum(1)
-            .mean()
-        )
-    assert float(hard) == pytest.approx(float(means), rel=0.2)
+        assert float(association_loss(regions, module)) == pytest.approx(hard_loss(regions, module), rel=1e-4)
+
+
+def hard_loss(regions, module):
+    """The loss where each pixel counts for one region, pixel by pixel."""
+    compared = torch.cat((regions.fixed[0], module.decision.weight.sqrt() * regions.features[0, :3]))
+    labels, pixels = regions.partition.labels[0], regions.pixels[0]
+    members = [regions.labels[0] == label for label in range(regions.count)]
+    means, colours = (torch.stack([planes[:, one].mean(1) for one in members]) for planes in (compared, pixels))
+    total = 0.0
+    for p in range(1600):
+        y, x = divmod(p, 40)
+        near = {
+            int(labels[min(max(y + dy, 0), 39), min(max(x + dx, 0), 39)]) for dy, dx in ((0, 0), (0, 1), (0, -1), (1, 0), (-1, 0))
+        }
+        best = min(near, key=lambda label: float((compared[:, p] - means[label]).square().sum()))
+        total += float((pixels[:, p] - colours[best]).square().sum())
+    return total / 1600
 
 
 def test_pretraining_adds_both_losses_by_their_weights(folder):

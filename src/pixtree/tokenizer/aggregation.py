@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from pixtree.kernels import Kernels
 from pixtree.kernels.reference.aggregation import MODES, SIMILARITIES
 from pixtree.tokenizer.cutting import Cuts
+from pixtree.tokenizer.distance import Distance
 
 __all__ = ["MODES", "SIMILARITIES", "Similarity", "region_features"]
 
@@ -27,7 +28,7 @@ class Similarity(nn.Module):
 
 
 def region_features(
-    features: Tensor, cuts: Cuts, similarity: Similarity, weight: Tensor | float, mode: str, kernels: Kernels
+    features: Tensor, cuts: Cuts, similarity: Similarity, distance: Distance, mode: str, kernels: Kernels
 ) -> Tensor:
     """f* (B, N, d) of features (B, d, P).
 
@@ -36,8 +37,9 @@ def region_features(
     labels = cuts.partition.labels.flatten(1)
     if cuts.levels is None or cuts.fixed is None or mode == "mean":
         return kernels.region_means(features, labels, cuts.count)
-    scale, precision = (torch.as_tensor(one).to(features) for one in (weight, similarity.precision))
+    scale, precision = (torch.as_tensor(one).to(features) for one in (distance.weight, similarity.precision))
     fixed = cuts.fixed.to(features.dtype)
+    compared = features.shape[1] if distance.compared is None else distance.compared
     return kernels.aggregate(
-        features, fixed, labels, cuts.count, cuts.levels, scale, precision, mode, similarity.kernel, cuts.whole
+        features, fixed, labels, cuts.count, cuts.levels, scale, precision, mode, similarity.kernel, cuts.whole, compared
     )

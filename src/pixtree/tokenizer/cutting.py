@@ -53,7 +53,7 @@ def cut_exactly(
 ) -> Cuts:
     """The cut of images (B, C, H, W) with features (B, d, P) into exactly min(count, P) regions each: one operator."""
     scale = torch.as_tensor(distance.scale(), dtype=torch.float32)
-    learned = features.detach().to(torch.float32)
+    learned = distance.of_features(features).detach().to(torch.float32)
     labels, fixed, kept = operators.cut_exactly(
         images, learned, scale, count, distance.sees_colour, distance.unit, rule.numbers, levels, backend
     )
@@ -66,7 +66,8 @@ def cut_batch(
     images: Tensor, features: Tensor, distance: Distance, budget: Budget, rule: CutRule, *, levels: bool, backend: str
 ) -> Cuts:
     """The cut of images (B, C, H, W) with features (B, d, P) under any budget, by way of whole trees."""
-    kernels, scale, learned = kernels_for(backend, features.device), distance.scale(), features.detach().to(torch.float32)
+    kernels, scale = kernels_for(backend, features.device), distance.scale()
+    learned = distance.of_features(features).detach().to(torch.float32)
     batch, shape, pixels = len(images), (int(images.shape[2]), int(images.shape[3])), learned.shape[2]
     fixed = learned.new_empty((batch, distance.fixed_count(images), pixels)) if levels else None
     kept = learned.new_empty((batch, 4, 2 * pixels + MOST_LEVELS), dtype=torch.int32) if levels else None

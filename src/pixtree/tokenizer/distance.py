@@ -12,22 +12,23 @@ from pixtree.trees.features import coordinate_unit
 
 SOURCES = ("lab", "features")
 WEIGHT_SCALE = 100.0  # at v = softplus⁻¹(1) a feature difference of .1 counts as a distance of 1
-START = 0.02  # of w / WEIGHT_SCALE
+START = 0.05  # of w / WEIGHT_SCALE
 
 
 class Distance(nn.Module):
     """The distance between pixels, ‖ΔLab‖²/100 + s²‖Δ(y, x)‖² + w‖Δf‖² ("lab"), or ‖Δf‖² alone ("features", the paper's).
 
     w = 100 softplus(v) ≥ 0 is learnable and starts small, so that a fresh model cuts like Lab. It is learned through κ.
-    compactness: s; .1 for the tokens of a retrofit, 0 for segmentation.
+    compactness: s; .1 for the tokens of a retrofit, 0 for segmentation. compared: how many features f counts here, from the first
+    on; None is all.
     """
 
-    def __init__(self, source: str = "lab", compactness: float = 0.1) -> None:
+    def __init__(self, source: str = "lab", compactness: float = 0.1, compared: int | None = None) -> None:
         super().__init__()
         if source not in SOURCES:
             raise ValueError(f"the partition is decided by one of {', '.join(SOURCES)}, got {source!r}; choose one of these")
         coordinate_unit(compactness)
-        self.source, self.compactness = source, compactness
+        self.source, self.compactness, self.compared = source, compactness, compared
         self.value = nn.Parameter(torch.tensor(math.log(math.expm1(START)))) if source == "lab" else None
 
     @property
@@ -53,6 +54,10 @@ class Distance(nn.Module):
         """First and end of the planes that are pixel coordinates."""
         count = self.fixed_count(image)
         return (count - 2, count) if self.unit else (0, 0)
+
+    def of_features(self, features: Tensor) -> Tensor:
+        """The features that are compared, (…, m, P), of features (…, d, P)."""
+        return features if self.compared is None else features[..., : self.compared, :]
 
     def colours(self, image: Tensor, kernels: Kernels) -> Tensor:
         """Colours as planes (C, H·W) float32, Lab for colour images; none where features alone decide."""

@@ -14,10 +14,11 @@ class Encoder(nn.Module):
     kernel_size: 2 or 3, of both strided convolutions. linear: the ablation that keeps only the residual branch.
     activation, corners: a final SiLU and corner-aligned upsampling, as the authors' released weights expect.
 
-    It starts as an isometry of colours: A has orthonormal columns and c₂ is zero, so Aᵀ f = x exactly.
+    It starts as an isometry of colours: A has orthonormal columns and c₂ is zero, so Aᵀ f = x exactly. leading: the first features
+    are then the colours themselves, for a distance that compares no more; else colours are spread over all features.
     """
 
-    def __init__(self, options: EncoderOptions = EncoderOptions(), backend: str = "auto") -> None:
+    def __init__(self, options: EncoderOptions = EncoderOptions(), backend: str = "auto", leading: bool = False) -> None:
         super().__init__()
         channels, features, hidden, kernel_size = options.channels, options.features, options.hidden, options.kernel_size
         if features < channels:
@@ -25,6 +26,7 @@ class Encoder(nn.Module):
         if kernel_size not in (2, 3):
             raise ValueError(f"kernel_size must be 2 or 3, got {kernel_size}; 2 is the default")
         self.activation, self.corners, self.backend = options.activation, options.corners, backend
+        self.leading = leading
         self.residual = nn.Conv2d(channels, features, 1)
         self.first = None if options.linear else nn.Conv2d(channels, hidden, kernel_size, 2, kernel_size // 3)
         self.second = None if options.linear else nn.Conv2d(hidden, features, kernel_size, 2, kernel_size // 3)
@@ -34,7 +36,10 @@ class Encoder(nn.Module):
     def reset_parameters(self) -> None:
         """The isometry that this encoder starts from; the same for every seed but for c₁."""
         seeded = torch.Generator().manual_seed(0)
-        nn.init.orthogonal_(self.residual.weight.flatten(1), generator=seeded)
+        if self.leading:
+            nn.init.eye_(self.residual.weight.flatten(1))
+        else:
+            nn.init.orthogonal_(self.residual.weight.flatten(1), generator=seeded)
         nn.init.zeros_(self.residual.bias)  # type: ignore[arg-type]
         if self.second is not None:
             nn.init.zeros_(self.second.weight)

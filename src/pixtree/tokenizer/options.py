@@ -6,6 +6,8 @@ from typing import Any
 
 from pixtree.trees.options import TreeOptions
 
+BESIDE_COLOURS = 3  # features: with Lab and two coordinates they make eight channels, which the processor takes at once
+
 
 @dataclass(frozen=True)
 class EncoderOptions:
@@ -56,6 +58,7 @@ class Options:
 
     width: D, the length of a token; None leaves tokens as their C·q·q samples, without projection and positions.
     decision: the source of the distance between pixels, "lab" (colour, positions and w·f) or "features" (f alone).
+    compared: how many of the d features the distance compares, from the first on; None is three beside colours, and all alone.
     aggregation, kernel: how regions weigh their members, see `aggregate`.
     gradients: bins of gradient histograms, 0 for none. prefix: class and register tokens.
     mean, std: normalisation of the samples, per channel.
@@ -67,12 +70,19 @@ class Options:
     placing: PositionOptions = PositionOptions()
     width: int | None = 384
     decision: str = "lab"
+    compared: int | None = None
     aggregation: str = "straight"
     kernel: str = "gaussian"
     gradients: int = 0
     prefix: int = 1
     mean: tuple[float, ...] = (0.5, 0.5, 0.5)
     std: tuple[float, ...] = (0.5, 0.5, 0.5)
+
+    @property
+    def compared_features(self) -> int:
+        """`compared` as a number."""
+        usual = min(BESIDE_COLOURS, self.encoder.features) if self.decision == "lab" else self.encoder.features
+        return usual if self.compared is None else self.compared
 
     def changed(self, **values: Any) -> "Options":
         """The same with other values, by flat names: `options.changed(compactness=0.0, hidden=16)`."""
@@ -96,8 +106,12 @@ class Options:
 
 
 def options_from(values: Mapping[str, Any]) -> Options:
-    """Options from flat values, such as those of a `config.json`; missing ones have their defaults."""
-    return Options().changed(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
+    """Options from flat values, such as those of a `config.json`; missing ones have their defaults.
+
+    Files of version 0.1 do not say how many features are compared: there it was all of them.
+    """
+    known = {"compared": values.get("features", Options().encoder.features), **values}
+    return Options().changed(**{key: tuple(value) if isinstance(value, list) else value for key, value in known.items()})
 
 
 def _groups(options: Options) -> dict[str, Any]:

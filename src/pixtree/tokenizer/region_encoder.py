@@ -111,7 +111,7 @@ class RegionEncoder(InFullPrecision):
     def pooled(self, picture: Tensor, features: Tensor, cuts: Cuts) -> EncodedRegions:
         """Features, means and colours of regions, from pixels (B, C, H, W) and features (B, d, P)."""
         kernels = kernels_for(self.backend, features.device)
-        rows = region_features(features, cuts, self.similarity, self.decision.weight, self.aggregation, kernels)
+        rows = region_features(features, cuts, self.similarity, self.decision, self.aggregation, kernels)
         colours = nn.functional.linear(rows, self.colour.weight.to(rows.dtype), self.colour.bias.to(rows.dtype))
         means = kernels.region_means(picture.flatten(2), cuts.partition.labels.flatten(1), cuts.count)
         return EncodedRegions(cuts.partition, cuts.full, picture, features, rows, means, colours, cuts.fixed)

@@ -171,5 +171,9 @@ class Tokenizer(nn.Module):
 
 def region_encoder(options: Options, backend: str = "auto") -> RegionEncoder:
     """The part of a tokenizer that reconstruction trains."""
-    distance, similarity = Distance(options.decision, options.tree.compactness), Similarity(options.kernel)
-    return RegionEncoder(Encoder(options.encoder, backend), distance, similarity, options.aggregation, options.tree, backend)
+    features, compared = options.encoder.features, options.compared_features
+    if not 1 <= compared <= features:
+        raise ValueError(f"the distance compares 1 to all {features} features, got compared={compared}; choose as many")
+    encoder = Encoder(options.encoder, backend, leading=compared < features)
+    distance, similarity = Distance(options.decision, options.tree.compactness, compared), Similarity(options.kernel)
+    return RegionEncoder(encoder, distance, similarity, options.aggregation, options.tree, backend)

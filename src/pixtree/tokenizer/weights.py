@@ -14,6 +14,7 @@ from pixtree.tokenizer.region_encoder import RegionEncoder
 from pixtree.tokenizer.tokenizer import region_encoder
 
 SHIPPED = "pretrained.safetensors"
+COMPARED = "compared"  # how many features the distance compares: files of version 0.1 do not say it
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 RELEASE_OPTIONS = Options().changed(
     decision="features",
@@ -34,8 +35,15 @@ class Weights:
     about: Mapping[str, str]
 
     def into(self, regions: RegionEncoder) -> None:
-        """Copy the tensors into an encoder of the same make."""
-        own = regions.state_dict()
+        """Copy the tensors into an encoder of the same make; those of version 0.1 are turned first, see `turned`."""
+        own, compared = regions.state_dict(), regions.decision.compared
+        told = self.about.get(COMPARED)
+        if told is None and compared is not None and "encoder.residual.weight" in self.tensors:
+            if compared < len(self.tensors["encoder.residual.weight"]):
+                turned(self, compared).into(regions)
+                return
+        elif told is not None and told != str(compared):
+            raise ValueError(f"these weights compare {told} features and the encoder {compared}; create it with compared={told}")
         wrong = [
             f"{name} {tuple(own[name].shape) if name in own else 'missing'} against {tuple(tensor.shape)}"
             for name, tensor in self.tensors.items()
@@ -50,13 +58,36 @@ class Weights:
         regions.load_state_dict(dict(self.tensors))
 
 
+def turned(weights: Weights, compared: int) -> Weights:
+    """Weights whose distance compares `compared` of the d features, from weights of version 0.1, which compared all of them.
+
+    A turn of the features: W f*, and distances over all of them, stay as they are. The span of A's columns comes first, nearest to
+    the axes of colour; there features start, and training with means leaves them next to nothing outside. The likelihood counts a
+    channel as often as there are such, so w grows by d / compared.
+    """
+    tensors, lift = dict(weights.tensors), weights.tensors["encoder.residual.weight"].flatten(1).to(torch.float64)
+    left, _, right = torch.linalg.svd(lift)
+    channels = lift.shape[1]
+    turn = torch.cat((right.T @ left[:, :channels].T, left[:, channels:].T)).to(torch.float32)
+    for layer in ("residual", "second"):
+        for part in ("weight", "bias"):
+            name = f"encoder.{layer}.{part}"
+            if name in tensors:
+                tensors[name] = torch.tensordot(turn, tensors[name], dims=1)
+    tensors["colour.weight"] = tensors["colour.weight"] @ turn.T
+    if "decision.value" in tensors:
+        growth = len(lift) / compared
+        tensors["decision.value"] = torch.log(torch.expm1(growth * torch.nn.functional.softplus(tensors["decision.value"])))
+    return Weights(tensors, {**weights.about, COMPARED: str(compared)})
+
+
 def save_weights(regions: RegionEncoder, path: str | Path, about: Mapping[str, str] | None = None) -> None:
     """Write an encoder's tensors as safetensors, whole or not at all."""
     from safetensors.torch import save_file
 
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in regions.state_dict().items()}
     with replacing(path) as temporary:
-        save_file(tensors, temporary, dict(about or {}))
+        save_file(tensors, temporary, {**(about or {}), COMPARED: str(regions.decision.compared)})
 
 
 def load_weights(path: str | Path) -> Weights:

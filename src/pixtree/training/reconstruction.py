@@ -46,7 +46,7 @@ def association_loss(regions: EncodedRegions, encoder: RegionEncoder) -> Tensor:
     fixed, kernels = regions.fixed, kernels_for(encoder.backend, regions.fixed.device)
     means = [kernels.region_means(planes, labels, regions.count) for planes in (regions.features, fixed)]
     weight = torch.as_tensor(encoder.decision.weight).to(fixed)
-    kernel = Kernel(weight, encoder.similarity.precision.to(fixed), encoder.similarity.kernel)
+    kernel = Kernel(weight, encoder.similarity.precision.to(fixed), encoder.similarity.kernel, encoder.decision.compared)
     pixels = _rows(regions.features, fixed)
     candidates = neighbour_labels(regions.partition.labels).flatten(2)
     scores, colours = [], []

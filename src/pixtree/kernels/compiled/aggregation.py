@@ -1,7 +1,8 @@
 """The default aggregation, fused: plain means forwards, the gradient through κ backwards, level by level.
 
-For a group P of members u with weights w_u ∝ |u| κ_u, log κ_u = −π D_u (π = 1/2σ², D_u = ‖Δfixed‖² + w‖f_u − f_m‖², m = u_max) the
-straight-through rule c_u = |u|/|P| + w_u − stopgrad(w_u) has, with G = ∂L/∂f and a_u = w_u (G_P·f_u − Σ_v w_v G_P·f_v):
+For a group P of members u with weights w_u ∝ |u| κ_u, log κ_u = −π D_u (π = 1/2σ², D_u = ‖Δfixed‖² + w‖f_u − f_m‖², m = u_max,
+and f_u − f_m has only the features that are compared) the straight-through rule c_u = |u|/|P| + w_u − stopgrad(w_u) has, with
+G = ∂L/∂f and a_u = w_u (G_P·f_u − Σ_v w_v G_P·f_v):
 G_u += |u|/|P| G_P − 2πw a_u (f_u − f_m), G_m += 2πw a_u (f_u − f_m), ∂w −= π a_u ‖f_u − f_m‖², ∂π −= a_u D_u.
 A group is the part of a component that lies inside one region of the cut: all of it, or, at the cut, the members with one label.
 """
@@ -23,7 +24,7 @@ from pixtree.runtime.threads import each
 
 Array = NDArray[Any]
 COLUMNS = 5  # numbers per region beside its vectors
-USUAL = (8, 5)  # learned and fixed channels of the default tokenizer, for which loops over them unroll
+USUAL = (8, 3, 5)  # learned, compared and fixed channels of the default tokenizer, for which loops over them unroll
 STRIP = 128  # pixels that are turned from planes to rows together
 
 _u8 = np.uint64
@@ -40,12 +41,14 @@ def aggregate(
     mode: str = "straight",
     similarity: str = "gaussian",
     whole: bool = True,
+    compared: int | None = None,
 ) -> Tensor:
     """Features (B, N, d) of regions; fused for the default mode of whole regions, else the definition."""
     if mode == "straight" and similarity == "gaussian" and whole and in_full_precision(features):
-        means: Tensor = operators.straight_means(features, fixed, weight, precision, labels, count, levels)
+        seen = features.shape[1] if compared is None else compared
+        means: Tensor = operators.straight_means(features, fixed, weight, precision, labels, count, levels, seen)
         return means
-    return reference.aggregate(features, fixed, labels, count, levels, weight, precision, mode, similarity, whole)
+    return reference.aggregate(features, fixed, labels, count, levels, weight, precision, mode, similarity, whole, compared)
 
 
 def mean_batch(features: Tensor, labels: Tensor, count: int) -> Tensor:
@@ -54,7 +57,14 @@ def mean_batch(features: Tensor, labels: Tensor, count: int) -> Tensor:
 
 
 def pull_batch(
-    gradient: Tensor, features: Tensor, fixed: Tensor, weight: Tensor, precision: Tensor, labels: Tensor, levels: Tensor
+    gradient: Tensor,
+    features: Tensor,
+    fixed: Tensor,
+    weight: Tensor,
+    precision: Tensor,
+    labels: Tensor,
+    levels: Tensor,
+    compared: int,
 ) -> tuple[Tensor, Tensor]:
     """Implementation of the operator `straight_gradients`."""
     planes = torch.empty_like(features, memory_format=torch.contiguous_format)
@@ -62,7 +72,8 @@ def pull_batch(
     inputs = [one.contiguous().numpy() for one in (gradient, features, fixed.to(features.dtype), labels, levels)]
     scale = (weight.numpy().reshape(1)[0], precision.numpy().reshape(1)[0])
     depth, others = features.shape[1], fixed.shape[1]
-    usual = ((0,) * depth, (0,) * others) if (depth, others) == USUAL else ((), ())
+    counts = (depth, compared, others)
+    known = tuple((0,) * count if counts == USUAL else () for count in counts)
     regions = levels.shape[2]
     values = regions * (2 * depth + others + COLUMNS)
     words = values * features.element_size() // 4 // 2 * 2 + 2  # even, so that it can be read as float64
@@ -71,7 +82,7 @@ def pull_batch(
         slab = scratch("tree", words + regions)
         region, numbers = slab[words : words + regions].view(np.int32), slab[:words].view(inputs[1].dtype)[:values]
         found = planes[image].numpy(), scalars[image].numpy()
-        pull_back(*usual, *(one[image] for one in inputs), *scale, numbers, region, *found)
+        pull_back(*known, compared, *(one[image] for one in inputs), *scale, numbers, region, *found)
 
     each(of_image, range(features.shape[0]))
     return planes, scalars
@@ -80,7 +91,9 @@ def pull_batch(
 @tolerant
 def pull_back(
     learned: Any,
+    seen: Any,
     further: Any,
+    compared: int,
     gradient: Array,
     features: Array,
     fixed: Array,
@@ -95,7 +108,8 @@ def pull_back(
 ) -> None:
     """One image: from gradients of regions (N, d) to planes (d, P) and scalars (2,); see the head of this file.
 
-    learned, further: tuples of lengths d and K where those are known when compiling, else empty.
+    learned, seen, further: tuples as long as there are learned, compared and fixed channels where those are known when compiling,
+    else empty.
     slab, region: scratch, see `pull_batch`. Rows of all levels stand one after another, pixels first.
     """
     depth = len(learned) if len(learned) > 0 else features.shape[0]
@@ -134,7 +148,9 @@ def pull_back(
         begins = start[up - pixels + level : offset[level + 2] - pixels + level + 1]
         share_out(
             learned,
+            seen,
             further,
+            compared,
             begins,
             members[here:up],
             pick[here:up],
@@ -208,7 +224,9 @@ def gather_means(
 @tolerant
 def share_out(
     learned: Any,
+    seen: Any,
     further: Any,
+    compared: int,
     start: Array,
     members: Array,
     pick: Array,
@@ -232,7 +250,21 @@ def share_out(
         begin, end = _u8(start[group]), _u8(start[group + _u8(1)])
         if new_region[group] >= 0:
             change = to_group(
-                learned, further, members, begin, end, pick, mean, scratch_rows, pull, new_pull, group, weight, precision
+                learned,
+                seen,
+                further,
+                compared,
+                members,
+                begin,
+                end,
+                pick,
+                mean,
+                scratch_rows,
+                pull,
+                new_pull,
+                group,
+                weight,
+                precision,
             )
             of_weight += change[0]
             of_precision += change[1]
@@ -250,7 +282,9 @@ def share_out(
                 alike = members[i:end][region[members[i:end]] == label]
                 change = to_group(
                     learned,
+                    seen,
                     further,
+                    compared,
                     alike,
                     _u8(0),
                     _u8(alike.size),
@@ -273,7 +307,9 @@ def share_out(
 @tolerant_inlined
 def to_group(
     learned: Any,
+    seen: Any,
     further: Any,
+    compared: int,
     members: Array,
     begin: Any,
     end: Any,
@@ -291,6 +327,7 @@ def to_group(
     rows: |u| per region, and scratch: ‖Δf‖² (near), D (far), the softmax's numerator and G_P·f_u (along) of the group's members.
     """
     depth = len(learned) if len(learned) > 0 else forces.shape[1]
+    alike = len(seen) if len(seen) > 0 else compared
     wide = len(learned) + len(further) if len(learned) > 0 else mean.shape[1]
     size, near, far, numerator, along = rows
     zero = precision - precision  # of the features' type, which a literal would widen
@@ -298,9 +335,10 @@ def to_group(
     for i in range(begin, end):
         u, m = _u8(members[i]), _u8(pick[members[i]])
         squares, others, product = zero, zero, zero
-        for c in range(depth):
+        for c in range(alike):
             step = mean[u, c] - mean[m, c]
             squares += step * step
+        for c in range(depth):
             product += forces[group, c] * mean[u, c]
         for c in range(depth, wide):
             step = mean[u, c] - mean[m, c]
@@ -322,7 +360,7 @@ def to_group(
         u, m = _u8(members[i]), _u8(pick[members[i]])
         change = numerator[i - begin] / total * (along[i - begin] - mixed)
         drift = slope * change
-        for c in range(depth):
+        for c in range(alike):
             step = drift * (mean[u, c] - mean[m, c])
             pull[u, c] -= step
             pull[m, c] += step

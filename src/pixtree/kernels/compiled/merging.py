@@ -6,7 +6,7 @@ computed in blocks, so that its logarithm vectorises; and all of it happens in o
 more than the arithmetic.
 
 Kernels that loop over channels have a parameter `known`: a tuple whose length is their number where that is known when compiling
-(3, or the 16 of `lanes`; then those loops unroll), else empty.
+(3, or one of the widths of `lanes`; then those loops unroll), else empty.
 Indices are unsigned, because signed ones pay for negative wrap-around.
 """
 
@@ -27,7 +27,7 @@ from pixtree.kernels.compiled.adjacency import (
 )
 from pixtree.kernels.compiled.arithmetic import from_bits, log_at_least_one
 from pixtree.kernels.compiled.grouping import components_of_picks, gather_members, order_members
-from pixtree.kernels.compiled.lanes import LANES, LARGEST_LOGS, multiply_groups, row_factors
+from pixtree.kernels.compiled.lanes import LARGEST_LOGS, in_lanes, multiply_groups, row_factors
 from pixtree.kernels.compiled.picking import pick_on_grid, pick_regions
 from pixtree.kernels.types import Cost, Energy, MergeRule, Tree
 from pixtree.runtime.jit import inlined, kernel
@@ -115,14 +115,14 @@ def region_energies(known, groups, rows, rule):
     channels = len(known) if len(known) > 0 else rule.channels
     logs = (rule.channels + _GROUP - 1) // _GROUP
     factors, energy = np.empty((logs, _BLOCK), np.float32), np.empty(_BLOCK, np.float32)
-    terms = np.ones((_BLOCK if len(known) == LANES else 1, LARGEST_LOGS * _GROUP), np.float32)
+    terms = np.ones((_BLOCK if in_lanes(known) else 1, LARGEST_LOGS * _GROUP), np.float32)
     for begin in range(0, groups, _BLOCK):
         count = min(groups - begin, _BLOCK)
         part = rows[begin : begin + count]
         for i in range(_u8(count)):
             scale = rule.inverse_floor / part[i, channels]
-            if len(known) == LANES:
-                row_factors(part, i, scale, terms, i)
+            if in_lanes(known):
+                row_factors(known, part, i, scale, terms, i)
                 continue
             product = _ONE
             for c in range(channels):
@@ -130,7 +130,7 @@ def region_energies(known, groups, rows, rule):
                 if c % _GROUP == _GROUP - 1 or c == channels - 1:
                     factors[c // _GROUP, i] = product
                     product = _ONE
-        if len(known) == LANES:
+        if in_lanes(known):
             multiply_groups(count, terms, logs, factors)
         energy[:] = _ZERO
         for group in range(logs):

@@ -4,7 +4,7 @@ import numpy as np
 
 from pixtree.kernels.arithmetic import CHANNELS_PER_LOG
 from pixtree.kernels.compiled.arithmetic import bits_of, edge_hash, length_power, log_at_least_one, order_key
-from pixtree.kernels.compiled.lanes import LANES, LARGEST_LOGS, multiply_groups, union_factors
+from pixtree.kernels.compiled.lanes import LARGEST_LOGS, in_lanes, multiply_groups, union_factors
 from pixtree.kernels.types import Cost
 from pixtree.runtime.jit import inlined, kernel
 
@@ -144,14 +144,15 @@ def gather_edges(count, channels, cost, firsts, seconds, rows, steps, deviations
 
 
 @inlined
-def growth_in_lanes(count, firsts, seconds, rows, rule, terms, factors, sizes, energies, growth):
+def growth_in_lanes(known, count, firsts, seconds, rows, rule, terms, factors, sizes, energies, growth):
     """`gather_edges` and `energy_growth` of rows in lanes."""
+    lanes = len(known)
     for i in range(count):
         a, b = _u8(firsts[i]), _u8(seconds[i])
-        size = rows[a, LANES] + rows[b, LANES]
-        spread, scale = rows[a, LANES] * rows[b, LANES] / size, rule.inverse_floor / size
-        union_factors(rows, a, b, spread, scale, terms, i)
-        sizes[i], energies[i] = size, rows[a, 2 * LANES + 1] + rows[b, 2 * LANES + 1]
+        size = rows[a, lanes] + rows[b, lanes]
+        spread, scale = rows[a, lanes] * rows[b, lanes] / size, rule.inverse_floor / size
+        union_factors(known, rows, a, b, spread, scale, terms, i)
+        sizes[i], energies[i] = size, rows[a, 2 * lanes + 1] + rows[b, 2 * lanes + 1]
     logs = (rule.channels + _GROUP - 1) // _GROUP
     multiply_groups(count, terms, logs, factors)
     growth[:] = _ZERO
@@ -192,7 +193,7 @@ def pick_regions(known, cost, count, row, neighbour, length, rows, rule, best, k
     steps, deviations = np.empty((channels, _BLOCK), np.float32), np.empty((channels, _BLOCK), np.float32)
     products, sizes, energies = np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.float32)
     scales, factors = np.empty(_BLOCK, np.float32), np.empty((LARGEST_LOGS, _BLOCK), np.float32)
-    terms = np.ones((_BLOCK if len(known) == LANES else 1, LARGEST_LOGS * _GROUP), np.float32)
+    terms = np.ones((_BLOCK if in_lanes(known) else 1, LARGEST_LOGS * _GROUP), np.float32)
     growth, lengths = np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.float32)
     one, total = _u8(1), _u8(count)
     for region in range(total):
@@ -210,8 +211,8 @@ def pick_regions(known, cost, count, row, neighbour, length, rows, rule, best, k
                 e += one
             if e == _u8(row[region + one]):
                 region += one
-        if cost == _LIKELIHOOD and len(known) == LANES:
-            growth_in_lanes(filled, firsts, seconds, rows, rule, terms, factors, sizes, energies, growth)
+        if cost == _LIKELIHOOD and in_lanes(known):
+            growth_in_lanes(known, filled, firsts, seconds, rows, rule, terms, factors, sizes, energies, growth)
         else:
             gather_edges(filled, channels, cost, firsts, seconds, rows, steps, deviations, products, sizes, energies, growth)
             if cost == _LIKELIHOOD:

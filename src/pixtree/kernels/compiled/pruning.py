@@ -16,7 +16,7 @@ from pixtree.kernels.compiled.adjacency import adjacency_of_grid, adjacency_of_r
 from pixtree.kernels.compiled.arithmetic import log_at_least_one
 from pixtree.kernels.compiled.cutting import FEW, cut_labels, largest_scales, open_largest, scale_set
 from pixtree.kernels.compiled.grouping import components_of_picks, gather_members, order_members
-from pixtree.kernels.compiled.lanes import LANES, absorb_pixel, absorb_region, take_pixel
+from pixtree.kernels.compiled.lanes import absorb_pixel, absorb_region, in_lanes, known_channels, take_pixel
 from pixtree.kernels.compiled.merging import build, capacities, carve, check_size, kernel_rule, region_energies
 from pixtree.kernels.compiled.picking import pick_on_grid, pick_regions
 from pixtree.kernels.reference import pruning as reference
@@ -73,8 +73,8 @@ def sum_up(known, single, source, groups, start, ordered, target, rule):
 def begin_row(known, single, source, member, target, group, channels, rule):
     """Start a row with the means and deviations of its first member."""
     leaf = len(single) > 0
-    if len(known) == LANES and leaf:
-        take_pixel(target, group, source, member, rule.channels)
+    if in_lanes(known) and leaf:
+        take_pixel(known, target, group, source, member, rule.channels)
     else:
         for c in range(channels):
             target[group, c] = source[c, member] if leaf else source[member, c]
@@ -84,11 +84,11 @@ def begin_row(known, single, source, member, target, group, channels, rule):
 @inlined
 def take_up(known, single, source, member, share, spread, target, group, channels, rule):
     """Move the means and deviations of a row by those of a member."""
-    if len(known) == LANES:
+    if in_lanes(known):
         if len(single) > 0:
-            absorb_pixel(target, group, source, member, rule.channels, share, spread)
+            absorb_pixel(known, target, group, source, member, rule.channels, share, spread)
         else:
-            absorb_region(target, group, source, member, share, spread)
+            absorb_region(known, target, group, source, member, share, spread)
     else:
         for c in range(channels):
             step = (source[c, member] if len(single) > 0 else source[member, c]) - target[group, c]
@@ -337,7 +337,7 @@ def exact_cut(features: Tensor, shape: tuple[int, int], rule: MergeRule, count: 
 def pruned_cut(planes: Any, shape: tuple[int, int], rule: Any, count: int, kept: Tensor | None, tau: Any) -> ExactCut | None:
     """The cut by way of the nodes of energy ≥ τ, or None where that does not prove to be the cut of the whole tree."""
     channels, leaves = planes.shape
-    known = (0, 0, 0) if channels == 3 else (0,) * LANES if 3 < channels <= LANES else ()
+    known = known_channels(channels)
     half, edges, quarter, new_edges = capacities(leaves, True)
     rows = (half + quarter) * (2 * (len(known) or channels) + 2)
     work, total = 4 * leaves + 3 * half + quarter + 2 * edges + 2 * new_edges + rows + 64, 2 * leaves + MOST_LEVELS

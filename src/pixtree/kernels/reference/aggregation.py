@@ -38,11 +38,12 @@ class Members(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """κ on the distance that decides the partition: fixed planes plus w times features."""
+    """κ on the distance that decides the partition: fixed planes plus w times the first `compared` features, None: all."""
 
     weight: Tensor  # w, a scalar
     precision: Tensor  # π = 1/2σ² of the Gaussian, a scalar
     name: str = "gaussian"
+    compared: int | None = None
 
 
 def aggregate(
@@ -56,6 +57,7 @@ def aggregate(
     mode: str = "straight",
     similarity: str = "gaussian",
     whole: bool = True,
+    compared: int | None = None,
 ) -> Tensor:
     """Features (B, N, d) of the regions of labels (B, P), N = `count`, from those of pixels (B, d, P).
 
@@ -63,10 +65,11 @@ def aggregate(
     share + w_u − stopgrad(w_u), w the normalised weights: the value is the mean, the gradient also flows through κ.
     fixed: (B, K, P), without gradient. levels: (B, 4, L) int32, of the tree that made the labels, see `ExactCut`.
     weight, precision, similarity: of κ, see `log_kernel`. whole: whether every region is a node of the tree.
+    compared: how many features κ sees, from the first on; None is all.
     """
     if mode not in MODES:
         raise ValueError(f"an aggregation is one of {', '.join(MODES)}, got {mode!r}; choose one of these")
-    kernel = Kernel(weight, precision, similarity)
+    kernel = Kernel(weight, precision, similarity, compared)
     images = zip(features, fixed, labels, levels, strict=True)
     return torch.stack([_of_image(*image, count, kernel, mode) for image in images])
 
@@ -115,6 +118,7 @@ def log_kernel(a: Rows, b: Rows, kernel: Kernel) -> Tensor:
 
     gaussian: −π D, D = ‖Δfixed‖² + w‖Δf‖²; cosine: (1 + cos)/2; tanimoto: ⟨a, b⟩/(‖a‖² + ‖b‖² − ⟨a, b⟩), clamped at 0.
     """
+    a, b = (rows._replace(features=rows.features[:, : kernel.compared]) for rows in (a, b))
     if kernel.name == "gaussian":
         near, far = (a.features - b.features).square().sum(1), (a.fixed - b.fixed).square().sum(1)
         return -kernel.precision * (far + kernel.weight * near)

@@ -1,6 +1,7 @@
 """The mutants of `make mutate`: small changes that keep the lines of a file, and leave texts and types alone."""
 
 import ast
+import os
 import sys
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def counted(values):
 @pytest.fixture
 def tool(monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER))
-    names = ("mutants", "reach")
+    names = ("mutants", "reach", "overlay", "running")
     for name in names:
         monkeypatch.delitem(sys.modules, name, raising=False)
     modules = {name: __import__(name) for name in names}
@@ -99,3 +100,22 @@ def test_machine_code_is_stale_only_where_a_change_reaches_it(tool, tmp_path):
     assert all(one == {"counted", "twice"} for one in stale["counted"])
     assert all(one == set() for one in stale["chosen"])
     assert all(one == {"twice"} for one in stale["LIMIT",])
+
+
+@pytest.mark.parametrize(
+    ("ending", "expected"),
+    [
+        ("os._exit(0)", "survived"),
+        ("os._exit(1)", "failed"),
+        ("os._exit(70)", "not run"),  # pytest ended for another reason than a failure, such as a test that does not exist
+        ("os.kill(os.getpid(), signal.SIGALRM)", "timed out"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "crashed"),
+    ],
+)
+def test_only_a_mutant_that_ran_and_was_noticed_counts(tool, tmp_path, ending, expected):
+    code = f"import os, signal; signal.signal(signal.SIGALRM, signal.SIG_DFL); {ending}"
+    ended = os.spawnv(os.P_NOWAIT, sys.executable, [sys.executable, "-c", code])
+    status = os.waitpid(ended, 0)[1]
+    assert tool["running"].outcome(status, tmp_path) == "not run"  # its text was never loaded
+    (tmp_path / "loaded").touch()
+    assert tool["running"].outcome(status, tmp_path) == expected

@@ -24,10 +24,11 @@ import pytest
 from mutants import Mutant, mutants_of
 from reach import Reach, Sources
 from recording import Recorder
-from running import Job, end, load_libraries, outcome, start
+from running import CONTROL, Job, end, load_libraries, outcome, start
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("trees", "tokenizer", "kernels/reference", "vector")
+RESULTS = "results.jsonl"
 EXPLAINED = Path(__file__).parent / "explained.json"
 KILLED = ("failed", "timed out", "crashed")
 COLUMNS = [
@@ -94,17 +95,19 @@ def record_tests(folder: Path, copy: Path, cache: Path, tests: list[str]) -> Non
         raise SystemExit("the tests could not be recorded; see the output above")
 
 
-def prepare(folder: Path, tests: list[str]) -> tuple[Path, Path]:
-    """The copy of the package, its cache of machine code, and a record of the tests that fits both."""
+def prepare(folder: Path, tests: list[str]) -> tuple[Path, Path, bool]:
+    """The copy of the package and its cache of machine code, with a record of the tests that fits both; whether it is new."""
     cache, stamp = folder / "cache", folder / "state.txt"
     now = state("src", "tests") + "".join(tests)
-    if not stamp.is_file() or stamp.read_text(encoding="utf-8") != now:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+    is_new = not stamp.is_file() or stamp.read_text(encoding="utf-8") != now
+    if is_new:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in folder.iterdir():  # all but the results, which an interrupted run must not lose
+            shutil.rmtree(path) if path.is_dir() else path.unlink() if path.name != RESULTS else None
         copy = overlay.make(ROOT / "src", folder)
         record_tests(folder, copy, cache, tests)
         stamp.write_text(now, encoding="utf-8")
-    return folder / "src", cache
+    return folder / "src", cache, is_new
 
 
 def run(jobs: list[Job], folder: Path, copy: Path, cache: Path, reach: Reach, workers: int) -> None:
@@ -121,21 +124,22 @@ def run(jobs: list[Job], folder: Path, copy: Path, cache: Path, reach: Reach, wo
             child, status = os.wait()
             job, began = running.pop(child)
             end(child)
-            keep(folder, job, outcome(status), time.time() - began)
             own = folder / f"mutant-{job.number}"
+            keep(folder, job, outcome(status, own), time.time() - began)
             shutil.rmtree(own / "cache", ignore_errors=True)
 
 
 def keep(folder: Path, job: Job, result: str, seconds: float) -> None:
-    row = {"key": job.mutant.key, "source": state("src"), "outcome": result, "tests": len(job.tests), "seconds": round(seconds, 1)}
-    with (folder / "results.jsonl").open("a", encoding="utf-8") as file:
+    row = {"key": job.key, "source": state("src"), "outcome": result, "tests": len(job.tests), "seconds": round(seconds, 1)}
+    with (folder / RESULTS).open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
-    print(
-        f"{job.number:4d} {result:12s} {seconds:6.1f} s  {len(job.tests):4d} tests  {job.mutant.path}:{job.mutant.line}", flush=True
-    )
+    place = CONTROL if job.mutant is None else f"{job.mutant.path}:{job.mutant.line}"
+    print(f"{job.number:4d} {result:12s} {seconds:6.1f} s  {len(job.tests):4d} tests  {place}", flush=True)
+    if job.mutant is None and result != "survived":
+        raise SystemExit(f"tests fail without any change, so they can notice none; see {folder}/mutant-{job.number}/output.txt")
 
 
-def report(sample: list[Mutant], rows: dict[str, dict], total: int, arguments: argparse.Namespace) -> dict:
+def report(sample: list[Mutant], rows: dict[str, dict], total: int, reach: Reach, arguments: argparse.Namespace) -> dict:
     """The score per folder, and every survivor with its explanation if it has one."""
     explained = json.loads(EXPLAINED.read_text(encoding="utf-8"))
     reasons = {(one["path"], one["before"], one["after"]): one["reason"] for one in explained}
@@ -163,13 +167,16 @@ def report(sample: list[Mutant], rows: dict[str, dict], total: int, arguments: a
             "crashes or does not end. Those that no test can notice, because they change no result, are explained in the record.",
             f"The processes of all mutants took {sum(rows[one.key]['seconds'] for one in sample) / 60:.0f} minutes in sum.",
         ],
+        "seed": arguments.seed,
+        "tests": len(reach.tests),
+        "tests_left_out": reach.left_out,
         "survivors": survivors,
     }
 
 
 def stored(folder: Path) -> dict[str, dict]:
     """Results that were found with the same package; a test that is added kills no less."""
-    path, source = folder / "results.jsonl", state("src")
+    path, source = folder / RESULTS, state("src")
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
     return {row["key"]: row for row in rows if row["source"] == source}
 
@@ -189,17 +196,21 @@ def main() -> None:
     folder = arguments.folder.resolve()
     load_libraries(ROOT / "src" / "pixtree")
     earlier = stored(folder)
-    copy, cache = prepare(folder, arguments.tests)
+    copy, cache, is_new = prepare(folder, arguments.tests)
     everything = [one for one in all_mutants() if one.path.startswith(f"pixtree/{arguments.only}")]
     sample = drawn(everything, arguments.count, arguments.seed)
     sources = Sources.of(ROOT / "src" / "pixtree")
     reach = Reach(folder / "record.json", sources)
-    done = {key: row for key, row in earlier.items() if not (arguments.again and row["outcome"] not in KILLED)}
+    done = {key: row for key, row in earlier.items() if not (arguments.again and row["outcome"] not in KILLED and key != CONTROL)}
+    if is_new:
+        done.pop(CONTROL, None)
     rewrite(folder, done)
-    jobs = [Job(n, one, reach.covering(one), sources.stale(one)) for n, one in enumerate(sample) if one.key not in done]
+    # Tests that fail in another order, or in a process like those of the mutants, would fail for every one of them.
+    jobs = [] if CONTROL in done else [Job(len(sample), None, reach.all(), set())]
+    jobs += [Job(n, one, reach.covering(one), sources.stale(one)) for n, one in enumerate(sample) if one.key not in done]
     print(f"{len(everything)} mutants, {len(sample)} in the sample, {len(jobs)} to run", flush=True)
     run(jobs, folder, copy, cache, reach, arguments.workers)
-    found = report(sample, stored(folder), len(everything), arguments)
+    found = report(sample, stored(folder), len(everything), reach, arguments)
     print(f"{time.time() - began:.0f} s", *found["rows"], sep="\n")
     for one in found["survivors"]:
         print(f"{one['path']}:{one['line']} [{one['operator']}] {one['before']}\n    -> {one['after']}   {one['reason'] or ''}")
@@ -208,7 +219,7 @@ def main() -> None:
 
 
 def rewrite(folder: Path, rows: dict[str, dict]) -> None:
-    (folder / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows.values()), encoding="utf-8")
+    (folder / RESULTS).write_text("".join(json.dumps(row) + "\n" for row in rows.values()), encoding="utf-8")
 
 
 def write(found: dict, arguments: argparse.Namespace) -> None:

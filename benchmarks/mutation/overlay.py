@@ -26,6 +26,7 @@ class Loader(importlib.machinery.SourceFileLoader):
     """Compiles another text under the file's own name, and keeps no bytecode of it."""
 
     def get_code(self, fullname):
+        open(MUTANT["loaded"], "a").close()
         with open(MUTANT["text"], encoding="utf-8") as file:
             return compile(file.read(), self.path, "exec", dont_inherit=True)
 

@@ -86,9 +86,14 @@ class Reach:
     def __init__(self, record: Path, sources: Sources) -> None:
         kept = json.loads(record.read_text(encoding="utf-8"))
         self.tests = [name for name, _ in kept["tests"]]
+        self.left_out = kept["failed"]  # without any change
         self.seconds = dict(kept["tests"])
         self.lines = {path: {int(line): seen for line, seen in lines.items()} for path, lines in kept["lines"].items()}
         self.sources = sources
+
+    def all(self) -> list[str]:
+        """Every test, the quickest first."""
+        return sorted(self.tests, key=lambda name: (self.seconds[name], name))
 
     def covering(self, mutant: Mutant) -> list[str]:
         """Tests that run a mutant, those of its own folder and the quickest first."""

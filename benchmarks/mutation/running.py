@@ -17,24 +17,35 @@ from mutants import Mutant
 
 MEMORY = 12 * 2**30  # bytes of address space; a mutant that asks for more is killed
 SLACK = 20.0  # seconds that every test may take beyond ten times its own
+CONTROL = "the unchanged package"
+LOADED = "loaded"  # the file that says so
 COMPILATION = 240.0  # seconds more where machine code is made again
 
 
 @dataclass(frozen=True)
 class Job:
-    """A mutant with all that its process needs."""
+    """A mutant with all that its process needs; the control has none, and must not be noticed."""
 
     number: int
-    mutant: Mutant
+    mutant: Mutant | None
     tests: list[str]
     stale: set[str]
 
+    @property
+    def key(self) -> str:
+        """What its result is kept under."""
+        return CONTROL if self.mutant is None else self.mutant.key
 
-class Deadline:
-    """Ends the process when a test takes far longer than without the mutant: an endless loop may not see any exception."""
+
+class Watch:
+    """Ends the process when a test takes far longer than without the mutant: an endless loop may not see any exception.
+
+    It also counts failures, since pytest ends with an error for other reasons too, such as a test that does not exist.
+    """
 
     def __init__(self, seconds: dict[str, float], more: float) -> None:
         self.seconds, self.more = seconds, more
+        self.failures = 0
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Set the alarm for one test; nobody catches it."""
@@ -44,6 +55,14 @@ class Deadline:
     def pytest_collection_finish(self) -> None:
         """Modules are loaded now."""
         signal.alarm(int(SLACK + self.more))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A test, or what it needs, failed."""
+        self.failures += report.failed
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A module of tests could not be loaded."""
+        self.failures += report.failed
 
 
 def load_libraries(package: Path) -> None:
@@ -70,8 +89,11 @@ def start(job: Job, folder: Path, copy: Path, cache: Path, root: Path, seconds: 
     own = folder / f"mutant-{job.number}"
     shutil.rmtree(own, ignore_errors=True)
     own.mkdir(parents=True)
-    source = copy / job.mutant.path
-    (own / "text.py").write_text(job.mutant.applied(source.read_text(encoding="utf-8")), encoding="utf-8")
+    if job.mutant is None:
+        (own / LOADED).touch()
+    else:
+        source = copy / job.mutant.path
+        (own / "text.py").write_text(job.mutant.applied(source.read_text(encoding="utf-8")), encoding="utf-8")
     if job.stale:  # numba replaces files of its cache and never writes into them, so that links are safe
         shutil.copytree(cache, own / "cache", copy_function=os.link)
     sys.stdout.flush()
@@ -84,17 +106,21 @@ def start(job: Job, folder: Path, copy: Path, cache: Path, root: Path, seconds: 
         os.dup2(output, 1)
         os.dup2(output, 2)
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        module = job.mutant.path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
         os.environ.update(overlay.environment(copy, own / "cache" if job.stale else cache))
-        os.environ[overlay.MUTANT] = json.dumps({"module": module, "text": str(own / "text.py")})
-        os.environ[overlay.STALE] = ",".join(sorted(job.stale))
-        os.environ[overlay.STAMP] = job.mutant.key
+        os.environ[overlay.STAMP] = "unchanged"
+        if job.mutant is not None:
+            module = job.mutant.path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+            os.environ[overlay.MUTANT] = json.dumps({"module": module, "text": str(own / "text.py"), "loaded": str(own / LOADED)})
+            os.environ[overlay.STALE] = ",".join(sorted(job.stale))
+            os.environ[overlay.STAMP] = job.mutant.key
         numba_reads_its_cache_folder()
         sys.path.insert(0, str(copy))
         os.chdir(root)
-        deadline = Deadline(seconds, COMPILATION if job.stale else 0.0)
+        watch = Watch(seconds, COMPILATION if job.stale else 0.0)
         signal.alarm(int(2 * SLACK))
-        code = int(pytest.main(["-x", "-q", "--no-header", "-p", "no:cacheprovider", *job.tests], plugins=[deadline]))
+        first = ["-x"] if job.mutant is not None else []
+        code = int(pytest.main([*first, "-q", "--no-header", "-p", "no:cacheprovider", *job.tests], plugins=[watch]))
+        code = 1 if watch.failures else code if code == 0 else 70
     except BaseException:
         code = 70
     sys.stdout.flush()
@@ -108,11 +134,13 @@ def numba_reads_its_cache_folder() -> None:
     config.reload_config()
 
 
-def outcome(status: int) -> str:
-    """What a process that ended says about its mutant."""
+def outcome(status: int, own: Path) -> str:
+    """What a process that ended says about its mutant; `own` is its folder. A mutant that was never loaded proves nothing."""
+    if not (own / LOADED).is_file():
+        return "not run"
     if os.WIFSIGNALED(status):
         return "timed out" if os.WTERMSIG(status) == signal.SIGALRM else "crashed"
-    return {0: "survived", 5: "no tests"}.get(os.WEXITSTATUS(status), "failed")
+    return {0: "survived", 1: "failed"}.get(os.WEXITSTATUS(status), "not run")
 
 
 def end(child: int) -> None:

@@ -152,8 +152,7 @@ class Tokenizer(nn.Module):
     def embed(self, regions: EncodedRegions) -> Tokens:
         """Tokens of encoded regions, in the precision of the model; samples and histograms are made in that of the pixels."""
         labels, count = regions.partition.labels, regions.count
-        with full_precision(labels.device):
-            features = self.samples(regions).flatten(2).to(self.prefix.dtype)
+        features = self.samples(regions).flatten(2).to(self.prefix.dtype)
         if self.projection is not None:
             features = self.projection(features)
         if self.positions is not None:

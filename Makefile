@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup run test test-all test-lowest check mutate clean
+.PHONY: setup run test test-all test-shuffled test-lowest check mutate clean
 
 setup: .venv/ready
 
@@ -26,6 +26,9 @@ test: check  ## everything that must hold, in minutes
 
 test-all: check  ## and what takes longer
 	$(BIN)/python -m pytest -m ''
+
+test-shuffled: setup  ## ten runs of the tests in random orders, about an hour; the same command continues an interrupted run
+	$(BIN)/python benchmarks/random_order.py -o benchmarks/results/random_order.json
 
 LOWEST := .venv-lowest/bin
 # What depends on the versions of other packages; style, types and the oracles of the tests do not.

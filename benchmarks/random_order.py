@@ -1,0 +1,89 @@
+"""The whole suite in random orders: `make test-shuffled`, or `python benchmarks/random_order.py [-o FILE]`.
+
+Every seed of `tests/random_orders.txt` is one run of all tests, over all files at once. A test that needs another one before it, or
+that draws numbers without a seed of its own, fails in some of them. With -o the runs are kept one by one, and the same command
+continues where it was interrupted, as long as neither the package nor the tests changed.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import Path
+from xml.etree import ElementTree
+
+from pixtree.evaluation.records import provenance, write_record
+
+ROOT = Path(__file__).parents[1]
+SEEDS = ROOT / "tests" / "random_orders.txt"
+COLUMNS = [
+    ["seed", "Seed", ""],
+    ["passed", "Passed", ""],
+    ["failed", "Failed", ""],
+    ["skipped", "Skipped", ""],
+    ["seconds", "Seconds", ""],
+]
+NOTE = "Runs of all tests of `make test`, each in another order of all of them; the seeds stand in `tests/random_orders.txt`."
+
+
+def sources() -> str:
+    """A hash of the package and its tests."""
+    paths = sorted(path for folder in ("src", "tests") for path in (ROOT / folder).rglob("*.py"))
+    digest = sha256()
+    for path in paths:
+        digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def shuffled(seed: int, tests: Iterable[str]) -> dict[str, object]:
+    """One run of the tests in the order that a seed gives."""
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder) / "results.xml"
+        order = ["--random-order-bucket=global", f"--random-order-seed={seed}"]
+        began = time.monotonic()
+        call = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *order, f"--junit-xml={results}", *tests]
+        ended = subprocess.run(call, cwd=ROOT, check=False)
+        if ended.returncode not in (0, 1):
+            raise SystemExit(f"expected pytest to run the tests, got its exit code {ended.returncode}; see its output above")
+        suite = ElementTree.parse(results).getroot()
+    cases = list(suite.iter("testcase"))
+    failed = [f"{one.get('classname')}::{one.get('name')}" for one in cases for part in one if part.tag in ("failure", "error")]
+    skipped = sum(part.tag == "skipped" for one in cases for part in one)
+    counts = {"passed": len(cases) - len(failed) - skipped, "failed": len(failed), "skipped": skipped}
+    return {"seed": seed, **counts, "seconds": round(time.monotonic() - began), "failures": failed}
+
+
+def earlier(path: Path | None, now: str) -> list[dict]:
+    """Runs that an interrupted command has kept."""
+    if path is None or not path.is_file():
+        return []
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    return kept["rows"] if kept["sources"] == now else []
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tests", nargs="*", help="only these tests (for looking into a failure)")
+    parser.add_argument("--seeds", nargs="*", type=int, help="instead of those of the file")
+    parser.add_argument("-o", "--output", type=Path)
+    options = parser.parse_args()
+    now = sources()
+    rows = earlier(options.output, now)
+    for seed in options.seeds or [int(line) for line in SEEDS.read_text(encoding="utf-8").split()]:
+        if all(row["seed"] != seed for row in rows):
+            rows.append(shuffled(seed, options.tests))
+            print(json.dumps(rows[-1]), flush=True)
+        if options.output:
+            head = {"benchmark": "table", "title": "The tests in random orders"}
+            origin = provenance("python benchmarks/random_order.py -o benchmarks/results/random_order.json")
+            write_record({**head, **origin, "columns": COLUMNS, "rows": rows, "notes": [NOTE], "sources": now}, options.output)
+    if any(row["failed"] for row in rows):
+        raise SystemExit("some tests failed in a random order; `python benchmarks/random_order.py --seeds SEED` runs it again")
+
+
+if __name__ == "__main__":
+    main()

@@ -39,7 +39,7 @@ def counted(values):
 @pytest.fixture
 def tool(monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER))
-    names = ("mutants", "reach", "overlay", "running")
+    names = ("mutants", "reach", "recording", "overlay", "running")
     for name in names:
         monkeypatch.delitem(sys.modules, name, raising=False)
     modules = {name: __import__(name) for name in names}
@@ -119,3 +119,19 @@ def test_only_a_mutant_that_ran_and_was_noticed_counts(tool, tmp_path, ending, e
     assert tool["running"].outcome(status, tmp_path) == "not run"  # its text was never loaded
     (tmp_path / "loaded").touch()
     assert tool["running"].outcome(status, tmp_path) == expected
+
+
+def test_a_changed_file_of_tests_replaces_its_part_of_the_record(tool):
+    old = {
+        "tests": [["tests/test_a.py::one", 1.0], ["tests/test_b.py::two", 2.0]],
+        "failed": ["tests/test_a.py::bad"],
+        "skipped": [],
+        "lines": {"pixtree/x.py": {"5": [0, 1], "6": [1]}},
+    }
+    new = {"tests": [["tests/test_a.py::three", 3.0]], "failed": [], "skipped": [], "lines": {"pixtree/x.py": {"6": [0], "9": [0]}}}
+    found = tool["recording"].replaced(old, new, {"tests/test_a.py"})
+    names = [name for name, _ in found["tests"]]
+    by_line = {line: {names[index] for index in seen} for line, seen in found["lines"]["pixtree/x.py"].items()}
+    two, three = "tests/test_b.py::two", "tests/test_a.py::three"
+    assert by_line == {"5": {two}, "6": {two, three}, "9": {three}}
+    assert (sorted(names), found["failed"]) == ([three, two], [])

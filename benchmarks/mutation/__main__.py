@@ -19,16 +19,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import overlay
-import pytest
 from mutants import Mutant, mutants_of
+from preparing import RESULTS, UNPROVEN, package_state, prepare
 from reach import Reach, Sources
-from recording import Recorder
 from running import CONTROL, Job, end, load_libraries, outcome, start
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("trees", "tokenizer", "kernels/reference", "vector")
-RESULTS = "results.jsonl"
 EXPLAINED = Path(__file__).parent / "explained.json"
 KILLED = ("failed", "timed out", "crashed")
 COLUMNS = [
@@ -62,54 +59,6 @@ def drawn(mutants: list[Mutant], count: int, seed: int) -> list[Mutant]:
     return sorted(mutants, key=lambda one: numbers[one.key])[:count]
 
 
-def state(*folders: str) -> str:
-    """A hash of the sources in these folders."""
-    digest = sha256()
-    for folder in folders:
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
-
-
-def record_tests(folder: Path, copy: Path, cache: Path, tests: list[str]) -> None:
-    """Run the unchanged suite once, in a process of its own, and write which test runs which line."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            os.environ.update(overlay.environment(copy, cache))
-            os.environ[overlay.STAMP] = "unchanged"
-            from running import numba_reads_its_cache_folder
-
-            numba_reads_its_cache_folder()
-            sys.path.insert(0, str(copy))
-            os.chdir(ROOT)
-            recorder = Recorder(copy / "pixtree", folder / "coverage")
-            ended = pytest.main(["-q", "--no-header", "-p", "no:cacheprovider", *(tests or ["tests"])], plugins=[recorder])
-            recorder.write(folder / "record.json")
-            code = 0 if ended in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) else 1
-        finally:
-            sys.stdout.flush()
-            os._exit(code)
-    if os.waitpid(child, 0)[1] != 0:
-        raise SystemExit("the tests could not be recorded; see the output above")
-
-
-def prepare(folder: Path, tests: list[str]) -> tuple[Path, Path, bool]:
-    """The copy of the package and its cache of machine code, with a record of the tests that fits both; whether it is new."""
-    cache, stamp = folder / "cache", folder / "state.txt"
-    now = state("src", "tests") + "".join(tests)
-    is_new = not stamp.is_file() or stamp.read_text(encoding="utf-8") != now
-    if is_new:
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in folder.iterdir():  # all but the results, which an interrupted run must not lose
-            shutil.rmtree(path) if path.is_dir() else path.unlink() if path.name != RESULTS else None
-        copy = overlay.make(ROOT / "src", folder)
-        record_tests(folder, copy, cache, tests)
-        stamp.write_text(now, encoding="utf-8")
-    return folder / "src", cache, is_new
-
-
 def run(jobs: list[Job], folder: Path, copy: Path, cache: Path, reach: Reach, workers: int) -> None:
     """Run all jobs, `workers` at a time; results go to results.jsonl as they come."""
     waiting, running = list(reversed(jobs)), {}
@@ -130,12 +79,14 @@ def run(jobs: list[Job], folder: Path, copy: Path, cache: Path, reach: Reach, wo
 
 
 def keep(folder: Path, job: Job, result: str, seconds: float) -> None:
-    row = {"key": job.key, "source": state("src"), "outcome": result, "tests": len(job.tests), "seconds": round(seconds, 1)}
+    row = {"key": job.key, "source": package_state(ROOT), "outcome": result, "tests": len(job.tests), "seconds": round(seconds, 1)}
     with (folder / RESULTS).open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
     place = CONTROL if job.mutant is None else f"{job.mutant.path}:{job.mutant.line}"
     print(f"{job.number:4d} {result:12s} {seconds:6.1f} s  {len(job.tests):4d} tests  {place}", flush=True)
-    if job.mutant is None and result != "survived":
+    if job.mutant is None and result == "survived":
+        (folder / UNPROVEN).unlink()
+    elif job.mutant is None:
         raise SystemExit(f"tests fail without any change, so they can notice none; see {folder}/mutant-{job.number}/output.txt")
 
 
@@ -176,7 +127,7 @@ def report(sample: list[Mutant], rows: dict[str, dict], total: int, reach: Reach
 
 def stored(folder: Path) -> dict[str, dict]:
     """Results that were found with the same package; a test that is added kills no less."""
-    path, source = folder / RESULTS, state("src")
+    path, source = folder / RESULTS, package_state(ROOT)
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
     return {row["key"]: row for row in rows if row["source"] == source}
 
@@ -196,17 +147,16 @@ def main() -> None:
     folder = arguments.folder.resolve()
     load_libraries(ROOT / "src" / "pixtree")
     earlier = stored(folder)
-    copy, cache, is_new = prepare(folder, arguments.tests)
+    copy, cache = prepare(ROOT, folder, arguments.tests)
     everything = [one for one in all_mutants() if one.path.startswith(f"pixtree/{arguments.only}")]
     sample = drawn(everything, arguments.count, arguments.seed)
     sources = Sources.of(ROOT / "src" / "pixtree")
     reach = Reach(folder / "record.json", sources)
-    done = {key: row for key, row in earlier.items() if not (arguments.again and row["outcome"] not in KILLED and key != CONTROL)}
-    if is_new:
-        done.pop(CONTROL, None)
+    done = {key: row for key, row in earlier.items() if not (arguments.again and row["outcome"] not in KILLED)}
     rewrite(folder, done)
     # Tests that fail in another order, or in a process like those of the mutants, would fail for every one of them.
-    jobs = [] if CONTROL in done else [Job(len(sample), None, reach.all(), set())]
+    unproven = json.loads((folder / UNPROVEN).read_text(encoding="utf-8")) if (folder / UNPROVEN).is_file() else []
+    jobs = [Job(len(sample), None, reach.of_files(unproven), set())] if unproven else []
     jobs += [Job(n, one, reach.covering(one), sources.stale(one)) for n, one in enumerate(sample) if one.key not in done]
     print(f"{len(everything)} mutants, {len(sample)} in the sample, {len(jobs)} to run", flush=True)
     run(jobs, folder, copy, cache, reach, arguments.workers)

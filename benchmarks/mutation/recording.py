@@ -92,3 +92,22 @@ class Recorder:
             "lines": lines,
         }
         path.write_text(json.dumps(record), encoding="utf-8")
+
+
+def replaced(record: dict, added: dict, files: set[str]) -> dict:
+    """A record in which the tests of these files are those of another one."""
+    kept = [(name, seconds) for name, seconds in record["tests"] if name.split("::")[0] not in files]
+    tests = sorted([*kept, *((name, seconds) for name, seconds in added["tests"])])
+    number = {name: index for index, (name, _) in enumerate(tests)}
+    lines: dict[str, dict[str, list[int]]] = {}
+    for one in (record, added):
+        names = [name for name, _ in one["tests"]]
+        for path, seen in one["lines"].items():
+            for line, by in seen.items():
+                still = [number[names[index]] for index in by if one is added or names[index].split("::")[0] not in files]
+                lines.setdefault(path, {}).setdefault(line, []).extend(still)
+    outcomes = {
+        outcome: sorted([name for name in record[outcome] if name.split("::")[0] not in files] + added[outcome])
+        for outcome in ("failed", "skipped")
+    }
+    return {"tests": [list(one) for one in tests], **outcomes, "lines": lines}

@@ -15,7 +15,7 @@ import overlay
 import pytest
 from mutants import Mutant
 
-MEMORY = 12 * 2**30  # bytes of address space; a mutant that asks for more is killed
+MEMORY = 12 * 2**30  # bytes that may be written; a mutant that asks for more is killed. Browsers reserve far more than they use.
 SLACK = 20.0  # seconds that every test may take beyond ten times its own
 CONTROL = "the unchanged package"
 LOADED = "loaded"  # the file that says so
@@ -105,7 +105,7 @@ def start(job: Job, folder: Path, copy: Path, cache: Path, root: Path, seconds: 
         output = os.open(own / "output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
         os.environ.update(overlay.environment(copy, own / "cache" if job.stale else cache))
         os.environ[overlay.STAMP] = "unchanged"
         if job.mutant is not None:

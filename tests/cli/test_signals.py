@@ -9,9 +9,10 @@ import time
 import pytest
 
 SECONDS = 120
-# The real entry point, with a tree whose file takes for ever to write.
+# The real entry point, with a tree whose file takes for ever to write. Jobs in the background of a shell start with Ctrl-C ignored.
 CODE = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from pathlib import Path
 import numpy as np
 from PIL import Image

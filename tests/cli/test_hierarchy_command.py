@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
+from commands import invoke
 from PIL import Image
-from typer.testing import CliRunner
 
 from pixtree.cli.hierarchy import parsed_counts
 from pixtree.cli.main import app
@@ -24,7 +24,7 @@ def out(tmp_path):
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, ["hierarchy", *(str(argument) for argument in arguments)])
+    return invoke(app, ["hierarchy", *(str(argument) for argument in arguments)])
 
 
 def size_of(path):

@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 import pytest
 import typer
-from typer.testing import CliRunner
+from commands import invoke
 
 from pixtree.cli import doctor
 from pixtree.cli.main import app
@@ -13,7 +13,7 @@ from pixtree.runtime import bfloat16
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, list(arguments))
+    return invoke(app, list(arguments))
 
 
 def test_the_version_is_that_of_the_package():
@@ -41,7 +41,7 @@ def test_every_command_and_option_is_explained_in_a_sentence(name, command):
 def test_an_unknown_command_is_a_usage_error():
     result = run("dissolve")
     assert result.exit_code == 2
-    assert "Traceback" not in result.output
+    assert "Traceback" not in result.stderr
 
 
 def test_a_real_process_reports_errors_in_one_line(tmp_path):

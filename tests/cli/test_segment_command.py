@@ -2,8 +2,8 @@ import json
 
 import numpy as np
 import pytest
+from commands import invoke
 from PIL import Image
-from typer.testing import CliRunner
 
 from pixtree.cli.main import app
 
@@ -26,7 +26,7 @@ def out(tmp_path):
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return invoke(app, [str(argument) for argument in arguments])
 
 
 def labels_in(path):

@@ -3,12 +3,10 @@
 import numpy as np
 import PIL.Image
 import pytest
+from commands import invoke as run
 from pictures import photo
-from typer.testing import CliRunner
 
 from pixtree.cli.main import app
-
-run = CliRunner().invoke
 
 
 @pytest.fixture

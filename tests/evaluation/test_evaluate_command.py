@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 import typer
+from commands import invoke
 from PIL import Image
 from skimage import data
-from typer.testing import CliRunner
 
 from pixtree.cli import evaluate
 
@@ -21,7 +21,7 @@ def _root():
 
 
 def run(*words):
-    return CliRunner().invoke(app, ["evaluate", *map(str, words)])
+    return invoke(app, ["evaluate", *map(str, words)])
 
 
 @pytest.fixture
@@ -71,5 +71,5 @@ def test_a_run_writes_record_table_and_plot_and_the_report_reads_it(photos, tmp_
 def test_wrong_options_end_with_one_line_before_any_work(photos, options, message):
     done = run("superpixels", photos, "--workers", 1, *options)
     assert done.exit_code == 1
-    assert message in done.output
-    assert "Traceback" not in done.output
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from commands import invoke
 from pictures import photo
 from PIL import Image
-from typer.testing import CliRunner
 
 from pixtree.cli.main import app
 from pixtree.cli.train import PRESETS as COMMAND_PRESETS
@@ -192,7 +192,7 @@ def test_the_papers_preset_is_the_papers_pretraining_and_ours_is_another():
 def test_the_command_has_the_papers_preset(folder, tmp_path):
     weights = tmp_path / "w.safetensors"
     arguments = ["train", "tokenizer", str(folder), "-o", str(weights), "--preset", "paper", "--batch", "5", "--size", "16"]
-    result = CliRunner().invoke(app, arguments)
+    result = invoke(app, arguments)
     assert result.exit_code == 0, result.output
     assert load_weights(weights).about["steps"] == "4"  # ten epochs of two images, five a step
     state = torch.load(weights.with_suffix(".checkpoint"), weights_only=True)
@@ -218,12 +218,12 @@ def test_the_command_trains_saves_and_goes_on(folder, tmp_path):
         "--tokens",
         "6",
     ]
-    result = CliRunner().invoke(app, arguments)
+    result = invoke(app, arguments)
     assert result.exit_code == 0, result.output
     assert "over 3 steps" in result.output
     assert load_weights(weights).about["steps"] == "3"
     assert weights.with_suffix(".checkpoint").is_file()
-    assert CliRunner().invoke(app, [*arguments, "--resume"]).exit_code == 0
+    assert invoke(app, [*arguments, "--resume"]).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_the_command_trains_saves_and_goes_on(folder, tmp_path):
 )
 def test_what_does_not_fit_is_said_in_one_line(folder, tmp_path, changes, words):
     arguments = ["train", "tokenizer", str(folder), "-o", str(tmp_path / "w.safetensors"), "--steps", "2", *changes]
-    result = CliRunner().invoke(app, arguments)
+    result = invoke(app, arguments)
     assert result.exit_code == 1
     assert words in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1

@@ -22,7 +22,7 @@ class State:
     """What a record was made of."""
 
     package: str
-    shared: str  # what tests import and read
+    shared: dict[str, str]  # what tests import and read, by file
     tests: dict[str, str]  # by file
     only: list[str]
 
@@ -30,9 +30,14 @@ class State:
     def of(cls, root: Path, only: list[str]) -> "State":
         """The present state."""
         files = sorted(path for path in (root / "tests").rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-        tests = [path for path in files if path.match("test_*.py")]
-        alone = {path.relative_to(root).as_posix(): _hash(root, [path]) for path in tests}
-        return cls(package_state(root), _hash(root, [path for path in files if path not in tests]), alone, only)
+        texts = {path.relative_to(root).as_posix(): _hash(root, [path]) for path in files}
+        tests = {name: text for name, text in texts.items() if Path(name).match("test_*.py")}
+        return cls(package_state(root), {name: text for name, text in texts.items() if name not in tests}, tests, only)
+
+    def includes(self, other: "State") -> bool:
+        """Whether tests that are the same in both run the same lines; files that are new are read by none of these."""
+        same = (self.package, self.only) == (other.package, other.only)
+        return same and all(self.shared.get(name) == text for name, text in other.shared.items())
 
 
 def package_state(root: Path) -> str:
@@ -57,7 +62,7 @@ def prepare(root: Path, folder: Path, only: list[str]) -> tuple[Path, Path]:
     before = State(**json.loads(stamp.read_text(encoding="utf-8"))) if stamp.is_file() else None
     if before == now:
         return copy, cache
-    if before is None or (before.package, before.shared, before.only) != (now.package, now.shared, now.only):
+    if before is None or not now.includes(before):
         folder.mkdir(parents=True, exist_ok=True)
         for path in folder.iterdir():  # all but the results, which an interrupted run must not lose
             if path.name != RESULTS:

@@ -13,6 +13,7 @@ from pictures import constant, noise, photo
 from pixtree.kernels import Kernels, kernels_for
 from pixtree.kernels import reference as definitions
 from pixtree.kernels.reference.aggregation import MODES, SIMILARITIES
+from pixtree.kernels.reference.features import UNIT
 from pixtree.kernels.reference.positions import KERNELS
 from pixtree.kernels.twins import CompiledKernels
 from pixtree.kernels.types import MOST_LEVELS, Cost, EncoderLayers, Energy, MergeRule
@@ -190,6 +191,13 @@ def test_a_twin_gives_what_its_definition_gives(name):
             gradients = (torch.autograd.grad((one * weights).sum(), leaves, materialize_grads=True) for one in (a, b))
             for first, second in zip(*gradients, strict=True):
                 assert torch.allclose(first, second, atol=1e-4 * max(1.0, float(first.abs().max())))
+
+
+@pytest.mark.parametrize("kernels", [DEFINED, COMPILED], ids=["torch", "numba"])
+def test_planes_that_are_not_learned_are_also_given_as_distances_have_them(kernels):
+    fixed = torch.empty(5, 99)
+    planes = kernels.distance_planes(PLANES, torch.zeros(1, 99), SHAPE, 2.0, 1.0, fixed)
+    assert torch.equal(fixed, planes[:5] / UNIT)
 
 
 @pytest.mark.parametrize("rule", [MergeRule(), MergeRule(Cost.COSINE), MergeRule(energy=Energy.SQUARED_ERROR)])

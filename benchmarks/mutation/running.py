@@ -19,7 +19,7 @@ MEMORY = 12 * 2**30  # bytes that may be written; a mutant that asks for more is
 SLACK = 20.0  # seconds that every test may take beyond ten times its own
 CONTROL = "the unchanged package"
 LOADED = "loaded"  # the file that says so
-COMPILATION = 240.0  # seconds more where machine code is made again
+COMPILATION = 60.0  # seconds more where machine code is made again
 
 
 @dataclass(frozen=True)

@@ -32,3 +32,11 @@ def test_leads_are_shown_per_setting_and_per_photo(tmp_path):
 def test_bars_end_a_section_and_say_what_was_missed(tmp_path):
     page = page_of(tmp_path, benchmark="table", title="Bars", columns=[["a", "A", ""]], rows=[{"a": 1}], bars=BARS)
     assert page.endswith("| Mean lead | ≥ 4 | 5.5 | yes |\n| Least lead | ≥ 6 | 5.5 | no |\n")
+
+
+def test_figures_that_others_printed_are_quoted_as_such(tmp_path):
+    row = {"method": "pixtree", "paths": 5.0, "bytes": 100.0, "psnr": 30.0, "psnr_of_mean": 29.0, "mse": 0.001, "ssim": 0.9}
+    printed = [{"method": "DiffVG", "mse": 0.00265, "psnr": 26.22, "ssim": 0.8494}]
+    page = page_of(tmp_path, benchmark="vectors", title="Drawings", rows=[row], printed=printed, notes=["Not ours."])
+    assert page.index("| pixtree |") < page.index("As printed in the paper:") < page.index("| DiffVG | 0.00265 | 26.22 | 0.8494 |")
+    assert "Not ours." in page

@@ -16,15 +16,34 @@ IN_CI = os.environ.get("CI", "") in ("1", "true")  # there a missing program is 
 pytestmark = pytest.mark.skipif(shutil.which(PROGRAM) is None and not IN_CI, reason=f"{PROGRAM} is not installed")
 
 
-def test_a_photo_is_traced_in_two_layers_of_at_most_so_many_paths():
+def layers_of(drawing):
+    return [layer.findall("./{*}path") for layer in ET.fromstring(str(drawing)).findall("./{*}g")]
+
+
+def test_a_fine_layer_lies_over_a_coarse_one_and_all_paths_asked_for_are_drawn():
     picture = photo().permute(1, 2, 0).contiguous().numpy()
-    drawing = vectorize(picture, paths=60, style="paper")
-    root = ET.fromstring(str(drawing))
-    layers = root.findall("./{*}g")
-    assert len(layers) == 2
-    assert len(root.findall(".//{*}path")) == drawing.paths <= 60
-    assert all(path.attrib["d"].startswith("M") for path in root.iter("{http://www.w3.org/2000/svg}path"))
-    assert psnr(mean_squared_error(rendered(str(drawing)), picture)) > 17
+    drawing = vectorize(picture, paths=510, style="paper")
+    layers = layers_of(drawing)
+    assert [len(layer) for layer in layers] == [10, 500]
+    assert drawing.paths == 510
+    assert all(path.attrib["d"].startswith("M") for layer in layers for path in layer)
+    assert psnr(mean_squared_error(rendered(str(drawing)), picture)) > 20
+
+
+@pytest.mark.parametrize("paths", [1, 2, 4, 5, 12, 61])
+def test_no_layer_below_has_one_region_or_as_many_as_the_one_above(paths):
+    counts = [len(layer) for layer in layers_of(vectorize(photo(), paths=paths, style="paper"))]
+    assert sum(counts) == paths
+    assert len(counts) == (1 if paths <= 4 else 2)
+    assert all(2 <= count < counts[-1] for count in counts[:-1])
+
+
+def test_more_paths_draw_more():
+    picture = photo().permute(1, 2, 0).contiguous().numpy()
+    quality = [
+        psnr(mean_squared_error(rendered(str(vectorize(picture, paths=paths, style="paper"))), picture)) for paths in (20, 80, 320)
+    ]
+    assert quality[0] + 0.5 < quality[1] < quality[2] - 0.5
 
 
 def test_regions_are_drawn_where_they_are():
@@ -38,7 +57,9 @@ def test_regions_are_drawn_where_they_are():
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 9), (16, 16)])
 def test_one_colour_is_drawn_whole(shape):
-    drawing = vectorize(constant(*shape), paths=5, style="paper")
+    picture = constant(*shape)
+    drawing = vectorize(picture, paths=5, style="paper")
+    assert drawing.paths == 1
     assert rendered(str(drawing)).shape == (*shape, 3)
 
 

@@ -126,10 +126,15 @@ _VECTOR_COLUMNS = (
     ("gap_mean_square", "mean square", ".4f"),
 )
 
+_PRINTED_COLUMNS = (("method", "Method", ""), ("mse", "MSE ↓", ".5f"), ("psnr", "PSNR ↑", ".2f"), ("ssim", "SSIM ↑", ".4f"))
+
 
 def vectors_section(record: Record) -> str:
-    """Means over the images of a record of drawings; each image is in the record."""
-    return table(_VECTOR_COLUMNS, record["rows"])
+    """Means over the images of a record of drawings, each of which is in the record; and figures that others have printed."""
+    parts = [table(_VECTOR_COLUMNS, record["rows"])]
+    if "printed" in record:
+        parts += ["As printed in the paper:\n", table(_PRINTED_COLUMNS, record["printed"])]
+    return "\n".join([*parts, *(f"{note}\n" for note in record.get("notes", []))])
 
 
 _LEAD_COLUMNS = (

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from pixtree.images import Image, checked
 from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.tasks.paper_layers import paper_drawing
 from pixtree.vector.drawing import Drawing, over_white
-from pixtree.vector.potrace import TracedLayers, two_layers
+from pixtree.vector.potrace import TracedLayers
 from pixtree.vector.presets import with_preset
 from pixtree.vector.search import Limits, OutOfReachError, best_drawing
 from pixtree.vector.svg.document import Markup
@@ -49,7 +50,8 @@ def vectorize(
 
     preset: "photo", "poster", "icon" or "sketch"; options given beside a preset win.
     style: "polyline", "smooth" (Bézier curves that deviate by at most `tolerance` pixels), "polygon" (the pixels' own edges) or
-    "paper" (the paper's two layers, traced by the potrace program). fill: "flat" or "linear", gradients where they are worth it.
+    "paper" (the paper's two layers of the tokenizer's regions, traced by the potrace program).
+    fill: "flat" or "linear", gradients where they are worth it.
     artwork: treat blends at edges as anti-aliasing, for logos, text and flat drawings.
     fast: find boundaries on whole pixels instead of finer cells, and do not refit the colours.
     transparency: keep the alpha of an image, as `fill-opacity` and empty places; by default wherever there is any. False composites
@@ -146,4 +148,4 @@ def _counts(groups: int | Sequence[int] | None) -> tuple[int, ...]:
 def _paper(image: Image, limits: Limits, channel_axis: int | None) -> TracedLayers:
     if limits.paths is None or limits.sizes() or limits.psnr is not None:
         raise ValueError("style='paper' takes paths= only, got another budget; leave bytes=, points= and psnr= out")
-    return two_layers(planes_of(image, transparency=False, channel_axis=channel_axis), limits.paths)
+    return paper_drawing(planes_of(image, transparency=False, channel_axis=channel_axis), limits.paths)

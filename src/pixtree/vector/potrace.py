@@ -1,4 +1,4 @@
-"""The paper's own pipeline: a coarse layer under the optimal one, every region traced by the potrace program.
+"""The paper's way to SVG: partitions as layers, one over the other, each region traced by the potrace program. [`tab:imagetrace`]
 
 Potrace is free software under the GPL: it runs as a program of its own where it is installed and is no part of pixtree.
 """
@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pixtree.runtime.threads import each
-from pixtree.trees.build import hierarchy_of_image
 from pixtree.trees.partition import Partition
 from pixtree.vector.svg.document import hexadecimal, save_text
 
-COARSE_SHARE = 11  # one path in so many belongs to the coarse layer
 MARGIN = 1  # pixels around a region that potrace is given
 PROGRAM = "potrace"
 
@@ -45,27 +44,29 @@ class TracedLayers:
         save_text(self.text, path)
 
 
-def two_layers(planes: Tensor, paths: int) -> TracedLayers:
-    """At most `paths` regions of an image (3, H, W) float32 in 0…255: a coarse cut below, the criterion's optimal cut above."""
+def check_program() -> None:
+    """Refuse to start where there is no potrace."""
     if shutil.which(PROGRAM) is None:
         raise ValueError("style='paper' runs the potrace program, found none on the PATH; install potrace or take style='smooth'")
+
+
+def traced_layers(planes: Tensor, partitions: Sequence[Partition]) -> TracedLayers:
+    """Every region of every partition of an image (3, H, W) float32 in 0…255 as one path; the first partition is at the bottom."""
+    check_program()
     height, width = int(planes.shape[1]), int(planes.shape[2])
-    tree = hierarchy_of_image((planes / 255).clamp(0, 1))
-    coarse = max(paths // COARSE_SHARE, 1)
-    cuts = [tree.cut(min(coarse, tree.leaves))] + ([tree.cut(at_most=paths - coarse)] if paths > coarse else [])
-    layers = [_layer(cut, planes) for cut in cuts]
+    layers = [_layer(partition, planes) for partition in partitions]
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
     body = "".join(f"<g>{''.join(layer)}</g>" for layer in layers)
     return TracedLayers(f"{head}{body}</svg>", sum(len(layer) for layer in layers), (width, height))
 
 
-def _layer(cut: Partition, planes: Tensor) -> list[str]:
-    """The path elements of a partition, largest region first."""
-    labels = cut.labels[0].to(torch.int64)
-    areas = cut.areas()
+def _layer(partition: Partition, planes: Tensor) -> list[str]:
+    """The path elements of a partition, largest region first, each in its mean colour."""
+    labels = partition.labels[0].to(torch.int64)
+    areas = partition.areas()
     total = torch.stack([torch.bincount(labels.flatten(), plane.flatten().to(torch.float64)) for plane in planes], dim=1)
     fills = (total / areas[:, None]).round().to(torch.uint8).numpy()
-    boxes, array = cut.boxes().tolist(), labels.numpy()
+    boxes, array = partition.boxes().tolist(), labels.numpy()
     order = torch.argsort(areas, descending=True, stable=True).tolist()
     return each(lambda region: _path(array, region, boxes[region], fills[region]), order)
 

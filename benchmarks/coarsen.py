@@ -66,7 +66,7 @@ COLUMNS = [
 
 def choose(options: argparse.Namespace) -> dict:
     """The divergence of every rule with every shape of schedule, on photos whose labels are not used."""
-    images, _ = dataset(options.images, None, options.every)
+    images, _ = dataset(options.images[0], None, options.every)
     found: dict[tuple, dict] = {}
     for name in options.models:
         model = patch_model(name, options.weights)
@@ -92,7 +92,7 @@ def record_of_choice(rows: list[dict], photos: int, options: argparse.Namespace)
         best[key] = min(best.get(key, row), row, key=lambda one: one["mean"])
     rows = [{**row, "chosen": "yes" if row is best[row["rule"], row["compute"]] else ""} for row in rows]
     order = {rule: number for number, rule in enumerate(RULES)}
-    command = f"python benchmarks/coarsen.py choose --images $PIXTREE_DATA/{options.images.name} --every {options.every} "
+    command = f"python benchmarks/coarsen.py choose --images $PIXTREE_DATA/{options.images[0].name} --every {options.every} "
     return {
         "benchmark": "table",
         "title": "Schedules of token merging, chosen on photos without labels",
@@ -100,7 +100,7 @@ def record_of_choice(rows: list[dict], photos: int, options: argparse.Namespace)
         "columns": CHOICE_COLUMNS,
         "rows": sorted(rows, key=lambda row: (order[row["rule"]], -row["compute"], row["mean"])),
         "notes": [
-            f"{photos} photos of {options.images.name}; KL in nats from the untouched model's classes, the least mean is chosen."
+            f"{photos} photos of {options.images[0].name}; KL in nats from the untouched model's classes, the least mean is chosen."
         ],
     }
 
@@ -194,11 +194,14 @@ def rows_of(name: str, images: Tensor, classes: Tensor, chosen: dict, options: a
 
 def report(options: argparse.Namespace) -> dict:
     """Every rule at its chosen schedule."""
-    images, classes = dataset(options.images, options.limit)
+    parts = [dataset(folder, options.limit) for folder in options.images]
+    images, classes = (torch.cat(column) for column in zip(*parts, strict=True))
     schedules = json.loads(options.schedules.read_text())
     chosen = {(row["rule"], row["compute"]): row["shape"] for row in schedules["rows"] if row["chosen"]}
     rows = [row for name in options.models for row in rows_of(name, images, classes, chosen, options)]
-    command = f"python benchmarks/coarsen.py report --images $PIXTREE_DATA/{options.images.name} --weights $PIXTREE_DATA/weights "
+    folders = " ".join(f"$PIXTREE_DATA/{folder.name}" for folder in options.images)
+    names = " and ".join(f"{len(part[0])} photos of {folder.name}" for part, folder in zip(parts, options.images, strict=True))
+    command = f"python benchmarks/coarsen.py report --images {folders} --weights $PIXTREE_DATA/weights "
     return {
         "benchmark": "table",
         "title": "Token trees between the blocks, without any training",
@@ -206,7 +209,7 @@ def report(options: argparse.Namespace) -> dict:
         "columns": COLUMNS,
         "rows": rows,
         "notes": [
-            f"{len(images)} photos of {options.images.name}, resize 248 bicubic, centre crop 224; weights stored in float16, "
+            f"{names}, resize 248 bicubic, centre crop 224; weights stored in float16, "
             "arithmetic in float32. Compute counts the operations of all matrix products, those that decide what merges included, "
             "against the untouched model. Standard errors are those of the paired differences in top-1 to pixtree.",
             "All rules run at the same place of a block, average rows by size and bias keys by the logarithm of the size. Each has "
@@ -240,7 +243,7 @@ def bars(rows: list[dict]) -> list[dict]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("task", choices=("choose", "merge", "report"))
-    parser.add_argument("--images", type=Path, required=True)
+    parser.add_argument("--images", nargs="+", type=Path, required=True, help="one folder, or several to report on together")
     parser.add_argument("--weights", type=Path, required=True)
     parser.add_argument("--models", nargs="+", default=MODELS)
     parser.add_argument("--rules", nargs="+", default=RULES)

@@ -24,12 +24,10 @@ from pixtree.training.loop import Plan, train
 from pixtree.training.reconstruction import Losses, pretraining_loss
 from pixtree.trees.cuts import Budget, Exactly
 
-PENALTY = 1.0  # γ, as the formulas stand
-
 
 def variants() -> list[tuple[str, str, Options, Budget]]:
     """Table, row, options and budget of everything that is trained."""
-    budget = replace(PAPER_BUDGET, penalty=PENALTY)
+    budget = PAPER_BUDGET
     rows = [("dimension d", str(d), PAPER.changed(features=d), budget) for d in (3, 6, 8, 16, 24, 32)]
     rows += [("kernel κ", name, PAPER.changed(kernel=name, similarity=name), budget) for name in ("cosine", "tanimoto", "gaussian")]
     rows += [("criterion", name, PAPER, replace(budget, name=name)) for name in ("aic", "aicc", "bic", "cic")]
@@ -75,7 +73,7 @@ def main() -> None:
             known[made, budget] = measures(trained(made, budget, crops, options.steps), budget, held_out)
         rows.append({"table": table, "row": row, **known[made, budget]})
         print(rows[-1], flush=True)
-    tokens = round(known[PAPER, replace(PAPER_BUDGET, penalty=PENALTY)]["tokens"])
+    tokens = round(known[PAPER, PAPER_BUDGET]["tokens"])
     ours = region_encoder(Options().changed(compactness=0.0))
     for name in ("start", "shipped"):
         if name == "shipped":
@@ -90,17 +88,17 @@ def main() -> None:
             ["ssim", "SSIM ↑", ".3f"],
             ["tokens", "Tokens", ".0f"],
         ]
-        folder = Path(options.data).name
+        folder, counts = Path(options.data).name, f"--steps {options.steps} --images {options.images}"
         record = {
             "benchmark": "table",
             "title": "Hyper-parameters of the paper's system at small scale",
-            **provenance(f"python benchmarks/hyperparameters.py PHOTOS {folder} --steps {options.steps} --images {options.images}"),
+            **provenance(f"python benchmarks/hyperparameters.py PHOTOS $PIXTREE_DATA/{folder} {counts}"),
             "columns": columns,
             "rows": rows,
             "notes": [
                 f"Every row was trained for {options.steps} steps of 2 crops of 128 px on the photos of the shipped weights, and "
                 f"measured on {options.images} photos of {folder} val. The reconstruction is W f* with values in 0..1, and γ of "
-                f"every criterion is {PENALTY}.",
+                f"every criterion is {PAPER_BUDGET.penalty}, as benchmarks/paper_counts.py found it for 224 px.",
                 "The criterion chooses the number of tokens, which therefore differs between rows; keep this in mind when you "
                 "compare MSE and SSIM.",
             ],

@@ -98,7 +98,10 @@ def record(rows: list[dict], images: int, name: str, counts: str) -> dict:
     return {
         "benchmark": "table",
         "title": "Accuracy right after a retrofit, without any training",
-        **provenance(f"python benchmarks/retrofit.py --images {name} --weights weights --tokens {counts}", (*PACKAGES, "timm")),
+        **provenance(
+            f"python benchmarks/retrofit.py --images $PIXTREE_DATA/{name} --weights $PIXTREE_DATA/weights --tokens {counts}",
+            (*PACKAGES, "timm"),
+        ),
         "columns": COLUMNS,
         "rows": order,
         "notes": [

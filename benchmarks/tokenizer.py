@@ -36,7 +36,8 @@ MODEL, SIZE = "vit_small_patch16_224", 224
 QUALITY = ("boundary_recall", "undersegmentation_error", "achievable_accuracy", "explained_variation")
 CHOICE = (
     "The learning rate and the length of the training were chosen among three runs by the figures of 24 of these photos, which are "
-    "therefore not entirely unseen."
+    "therefore not entirely unseen. How many features are compared, and where they start, was settled with the figures of all of "
+    "these photos in view."
 )
 PASSIVE = "OMP_WAIT_POLICY"  # set to passive, torch's threads sleep between its operators instead of spinning where ours could run
 
@@ -211,7 +212,7 @@ def quality_record(data: str) -> dict:
     folder = Path(data).name
     return {
         "title": "Shipped weights of the tokenizer",
-        **provenance(f"python benchmarks/tokenizer.py quality {folder}"),
+        **provenance(f"python benchmarks/tokenizer.py quality $PIXTREE_DATA/{folder}"),
         "columns": columns,
         "rows": rows,
         "notes": [

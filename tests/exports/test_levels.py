@@ -46,8 +46,8 @@ def test_any_size_of_image_can_be_drawn(shape):
 
 
 def test_pixels_outside_a_mask_are_left_out():
-    black, everywhere = np.zeros((20, 40, 3), np.uint8), np.zeros((20, 40), np.int32)
-    below = np.zeros((20, 40), np.int32)
+    black, everywhere = np.zeros((60, 40, 3), np.uint8), np.zeros((60, 40), np.int32)  # so high that planes overlap
+    below = np.zeros((60, 40), np.int32)
     below[:, 20:] = 1
     hole = everywhere - 1
     hole[:1] = 0  # of the upper plane only a strip is left

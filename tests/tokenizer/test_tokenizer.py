@@ -149,6 +149,19 @@ def test_bfloat16_autocast_cuts_and_embeds_without_nan():
 
 
 @pytest.mark.bfloat16
+@pytest.mark.parametrize("backend", ["numba", "torch"])
+@torch.no_grad()
+def test_regions_are_encoded_in_float32_inside_autocast(backend):
+    tokenizer = small(backend=backend)
+    expected = tokenizer.encode(photos())
+    with torch.autocast("cpu", torch.bfloat16):
+        found = tokenizer.encode(photos())
+    for name in ("features", "pooled", "means", "colours"):
+        assert getattr(found, name).dtype == torch.float32
+        assert torch.equal(getattr(found, name), getattr(expected, name))
+
+
+@pytest.mark.bfloat16
 @pytest.mark.parametrize("gradients", [0, 4])
 @pytest.mark.parametrize("backend", ["numba", "torch"])
 @torch.no_grad()

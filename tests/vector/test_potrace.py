@@ -68,3 +68,12 @@ def test_drawings_are_saved_as_others_are(tmp_path):
     drawing.save(tmp_path / "a.svg")
     assert (tmp_path / "a.svg").read_text() == str(drawing)
     assert drawing.bytes == (tmp_path / "a.svg").stat().st_size
+
+
+def test_a_program_that_fails_is_named_in_one_sentence(tmp_path, monkeypatch):
+    program = tmp_path / PROGRAM
+    program.write_text("#!/bin/sh\necho broken >&2\nexit 3\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(OSError, match=r"potrace must trace every region, it failed \(broken\); check it"):
+        vectorize(photo(height=8, width=8), paths=4, style="paper")

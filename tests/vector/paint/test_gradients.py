@@ -97,3 +97,10 @@ def test_a_flat_shape_has_none():
     labels = np.zeros((20, 30), np.int32)
     flat = np.full((3, 20, 30), 90.0, np.float32)
     assert gradients_that_pay(drawn(labels, flat), labels, flat, price=1e-9) == {}
+
+
+@pytest.mark.parametrize(("length", "has_one"), [(600, True), (900, False)])
+def test_a_line_of_pixels_has_a_direction_only_if_it_is_not_too_thin_to_tell(length, has_one):
+    planes = np.broadcast_to(np.linspace(0, 255, length, dtype=np.float32), (3, 1, length)).copy()
+    moments = region_moments(np.zeros((1, length), np.int32), planes, 1)[0]
+    assert (best_direction(moments) is not None) == has_one

@@ -28,6 +28,12 @@ def test_distances_are_those_of_cielab():
     np.testing.assert_allclose(perceptual(np.array([[255.0, 255, 255], [0, 0, 0]])), [[100, 0, 0], [0, 0, 0]], atol=0.01)
 
 
+def test_transparent_colours_are_those_over_white_and_their_alpha():
+    premultiplied = np.array([[0.0, 0, 0, 255], [0, 0, 0, 0], [30, 60, 0, 155]])
+    over_white = perceptual(np.array([[0.0, 0, 0], [255, 255, 255], [130, 160, 100]]))
+    np.testing.assert_allclose(perceptual(premultiplied), np.column_stack((over_white, [100, 0, 155 / 2.55])), atol=1e-4)
+
+
 @pytest.mark.parametrize("options", [{"preset": "poster", "colors": 6}, {"colors": 6, "paths": 200}], ids=str)
 def test_a_drawing_has_no_more_colours_than_its_palette(options):
     text = str(vectorize(photo(height=80, width=90), **options))

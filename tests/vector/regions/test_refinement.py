@@ -6,7 +6,7 @@ from pictures import photo
 from pixtree.tasks.vectorize import rendered, vectorize
 from pixtree.trees.partition import Partition
 from pixtree.vector.regions.growing import grow_regions, local_variance
-from pixtree.vector.regions.refinement import enlarged, refined
+from pixtree.vector.regions.refinement import SWEEPS, enlarged, give_to_nearer, refined
 
 
 def test_a_boundary_moves_to_where_the_colours_part():
@@ -32,6 +32,17 @@ def test_the_outside_stays_outside():
     labels[10:, :12] = 1
     fine = refined(labels, enlarged(planes, 2).numpy(), 2, 0.0)
     assert ((fine < 0) == np.kron(labels < 0, np.ones((2, 2), bool))).all()
+
+
+def test_what_lies_beside_the_picture_in_memory_is_not_looked_at():
+    planes = photo(height=20, width=24).float()
+    labels = grow_regions(planes, most=30).labels(30)
+    expected = refined(labels, planes.numpy(), 1, 100.0)
+    for beside in range(30):
+        held = np.full((22, 24), beside, np.int32)
+        held[1:-1] = labels
+        give_to_nearer(held[1:-1], planes.numpy(), 30, 100.0, SWEEPS)
+        np.testing.assert_array_equal(held[1:-1], expected)
 
 
 def test_stiff_boundaries_are_shorter():

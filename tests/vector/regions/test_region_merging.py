@@ -6,7 +6,7 @@ from pictures import noise, photo
 
 from pixtree.trees.partition import Partition
 from pixtree.vector.regions.growing import grow_regions, pixel_weights
-from pixtree.vector.regions.merging import agglomerate
+from pixtree.vector.regions.merging import agglomerate, weighted_means, without_outdated
 
 
 def brute_force(base, planes, weights, exponent=0.5):
@@ -62,3 +62,24 @@ def test_flat_surroundings_weigh_more_than_texture():
     weights = pixel_weights(planes)
     assert weights[15, 5] > 3 * weights[15, 55]
     assert abs(float(weights.mean()) - 1) < 1e-4
+
+
+def test_a_heap_that_is_tidied_has_the_entries_of_present_costs_alone():
+    cost = np.array([9, 2, 5, 4, 7], np.float32)  # edges 0 and 2 had other costs before
+    heap_cost, heap_edge = np.array([1, 2, 3, 4, 5, 7, 9], np.float32), np.array([0, 1, 2, 3, 2, 4, 0], np.int32)
+    size = without_outdated(heap_cost, heap_edge, 7, cost)
+    entries = zip(heap_cost[:size].tolist(), heap_edge[:size].tolist(), strict=True)
+    assert sorted(entries) == [(2, 1), (4, 3), (5, 2), (7, 4), (9, 0)]
+    children = np.arange(1, size)
+    assert (heap_cost[(children - 1) // 2] <= heap_cost[children]).all()
+
+
+def test_means_of_regions_are_weighted_by_their_pixels():
+    rng = np.random.default_rng(0)
+    labels, planes = rng.integers(-1, 4, (9, 7)).astype(np.int32), rng.uniform(0, 255, (3, 9, 7)).astype(np.float32)
+    weights = rng.uniform(0.1, 1, (9, 7)).astype(np.float32)
+    weight, mean = weighted_means(labels, planes, weights, 4)
+    for region in range(4):
+        at = labels == region
+        assert np.isclose(weight[region], weights[at].sum())
+        assert np.allclose(mean[region], np.average(planes[:, at], axis=1, weights=weights[at]))

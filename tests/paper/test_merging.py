@@ -1,5 +1,6 @@
 """The paper's construction of the tree, one test per statement; each names its label."""
 
+import pytest
 import torch
 from pictures import photo
 
@@ -8,6 +9,7 @@ from pixtree.kernels.reference.merging import Regions as ReferenceRegions
 from pixtree.kernels.types import Cost, MergeRule
 from pixtree.trees.build import hierarchy_of_image
 from pixtree.trees.options import TreeOptions
+from pixtree.trees.similarity import merge_rule
 
 
 def first_round():
@@ -30,6 +32,12 @@ def test_e_max_pairs_each_vertex_with_its_most_similar_neighbour():
         incident = (edges.first == v) | (edges.second == v)
         assert picked[v] != NONE
         assert kernel[picked[v]] == kernel[incident].max()
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "cosine", "tanimoto"])
+def test_the_papers_kernels_see_features_alone(kernel):
+    """κ(u, v) of Section *Hierarchical Vertex Merging*: how long a boundary is has no part in it."""
+    assert merge_rule(kernel, "likelihood", 10.0).length_quarters == 0
 
 
 def test_alg_merge_one_iteration_takes_the_components_of_e_max():

@@ -23,6 +23,15 @@ def circle():
     return arcs, Samples(points, offsets), ring
 
 
+def fitted_to(path):
+    """What the fit of one curve to samples (S, 2) gives: largest deviation, control points and parameters."""
+    count = len(path)
+    is_corner, parameter, fitted = np.zeros(count, bool), np.empty(count), np.empty(4)
+    is_corner[[0, -1]] = True
+    worst, _ = fit_cubic(path, 0, count - 1, is_corner, count, False, parameter, fitted)
+    return worst, fitted, parameter
+
+
 def test_a_circle_is_a_few_curves_that_join_smoothly_also_where_it_begins():
     arcs, samples, ring = circle()
     outlines = fit_curves(samples, arcs, unit=1000, tolerance=0.1)
@@ -42,10 +51,13 @@ def test_a_circle_is_a_few_curves_that_join_smoothly_also_where_it_begins():
 def test_the_samples_of_a_cubic_are_fitted_by_it(cubic):
     t = np.linspace(0, 1, 800)
     weights = np.stack(((1 - t) ** 3, 3 * (1 - t) ** 2 * t, 3 * (1 - t) * t**2, t**3), axis=1)
-    path, parameter, fitted = weights @ np.array(cubic, float), np.empty(800), np.empty(4)
-    is_corner = np.zeros(800, bool)
-    is_corner[[0, -1]] = True
-    worst, _ = fit_cubic(path, 0, 799, is_corner, 800, False, parameter, fitted)
+    worst, fitted, parameter = fitted_to(weights @ np.array(cubic, float))
     assert worst < 0.06
     assert np.abs(fitted - np.ravel(cubic[1:3])).max() < 0.2
     assert np.abs(parameter - t).max() < 0.002
+
+
+def test_where_samples_do_not_tell_control_points_stand_at_thirds_of_the_chord():
+    worst, fitted, _ = fitted_to(np.array([[0.0, 0], [6, 6], [12, 12]]))
+    assert worst < 1e-9
+    assert fitted == pytest.approx([4, 4, 8, 8])

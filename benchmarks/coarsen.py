@@ -202,9 +202,11 @@ def report(options: argparse.Namespace) -> dict:
     folders = " ".join(f"$PIXTREE_DATA/{folder.name}" for folder in options.images)
     names = " and ".join(f"{len(part[0])} photos of {folder.name}" for part, folder in zip(parts, options.images, strict=True))
     command = f"python benchmarks/coarsen.py report --images {folders} --weights $PIXTREE_DATA/weights "
+    if tuple(options.computes) != COMPUTES:
+        command += f"--computes {' '.join(map(str, options.computes))} --rules {' '.join(options.rules)} "
     return {
         "benchmark": "table",
-        "title": "Token trees between the blocks, without any training",
+        "title": f"Token trees between the blocks, without any training, on {len(images):,} photos",
         **provenance(command + f"--schedules benchmarks/results/{options.schedules.name}", (*PACKAGES, "timm")),
         "columns": COLUMNS,
         "rows": rows,
@@ -214,6 +216,7 @@ def report(options: argparse.Namespace) -> dict:
             "against the untouched model. Standard errors are those of the paired differences in top-1 to pixtree.",
             "All rules run at the same place of a block, average rows by size and bias keys by the logarithm of the size. Each has "
             "the schedule, of six, that changed the models' answers least on photos of imagenet_sample; random pairs have ours.",
+            *([options.note] if options.note else []),
         ],
         "bars": bars(rows),
     }
@@ -252,6 +255,7 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", type=Path, help="records to merge")
     parser.add_argument("--every", type=int, default=4, help="every so manieth photo when choosing")
     parser.add_argument("--limit", type=int, help="photos to report on")
+    parser.add_argument("--note", help="what a reader should know about these photos")
     parser.add_argument("--cache", type=Path, help="folder for answers, which a later run takes up")
     parser.add_argument("-o", "--output", required=True)
     options = parser.parse_args()

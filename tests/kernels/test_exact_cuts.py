@@ -6,11 +6,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pictures import constant, noise, photo
+from tree_rounds import rounds_of
 
 import pixtree
 from pixtree.kernels import kernels_for
 from pixtree.kernels.compiled import pruning
-from pixtree.kernels.reference.aggregation import rounds_of
 from pixtree.kernels.types import MOST_LEVELS, Cost, Energy, MergeRule
 
 compiled, reference = kernels_for("numba"), kernels_for("torch")

@@ -5,9 +5,10 @@ import math
 import pytest
 import torch
 from pictures import photo
+from tree_rounds import rounds_of
 
 from pixtree.kernels import kernels_for
-from pixtree.kernels.reference.aggregation import Kernel, Rows, log_kernel, rounds_of
+from pixtree.kernels.reference.aggregation import Kernel, Rows, log_kernel
 from pixtree.kernels.reference.positions import joint_histogram
 from pixtree.kernels.reference.sampling import extract
 from pixtree.kernels.types import MOST_LEVELS

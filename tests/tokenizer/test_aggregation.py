@@ -4,9 +4,10 @@ import pytest
 import torch
 from pictures import constant, photo
 from torch.library import opcheck
+from tree_rounds import rounds_of
 
 from pixtree.kernels import kernels_for, operators
-from pixtree.kernels.reference.aggregation import MODES, SIMILARITIES, group_softmax, rounds_of
+from pixtree.kernels.reference.aggregation import MODES, SIMILARITIES, group_softmax
 from pixtree.kernels.types import MOST_LEVELS
 from pixtree.tokenizer.aggregation import Similarity, region_features
 from pixtree.tokenizer.cutting import Cuts
@@ -203,8 +204,8 @@ def test_regions_that_no_tree_made_take_plain_means(example):
 
 
 def test_the_softmax_of_groups_adds_up_to_one_even_far_from_zero():
-    weights = group_softmax(torch.tensor([-1e9, -1e9, 5.0]), torch.tensor([0, 0, 1]), 2)
-    assert weights.tolist() == [0.5, 0.5, 1.0]
+    weights = group_softmax(torch.tensor([[-1e9, -1e9, 5.0]]), torch.tensor([[0, 0, 1]]), 2)
+    assert weights.tolist() == [[0.5, 0.5, 1.0]]
 
 
 def test_unknown_modes_and_kernels_are_refused(example):

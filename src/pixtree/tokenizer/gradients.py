@@ -6,14 +6,20 @@ from torch import Tensor, nn
 
 from pixtree.kernels import Kernels, kernels_for
 
-SCHARR = ((-3.0, -10.0, -3.0), (0.0, 0.0, 0.0), (3.0, 10.0, 3.0))  # rows; its transpose takes columns
+SCHARR = (3.0, 10.0, 3.0)  # along an edge; across it the difference of the neighbours
 
 
 def scharr(images: Tensor) -> Tensor:
     """Vertical and horizontal derivative (B, 2, H, W) of the mean channel, in −1..1 for values in 0..1; borders repeat."""
-    kernel = torch.tensor(SCHARR, dtype=images.dtype, device=images.device) / 16.0
-    grey = functional.pad(images.mean(dim=1, keepdim=True), (1, 1, 1, 1), mode="replicate")
-    return functional.conv2d(grey, torch.stack((kernel, kernel.T))[:, None])
+    grey = functional.pad(images.mean(dim=1, keepdim=True), (1, 1, 1, 1), mode="replicate")[:, 0]
+    return torch.stack((_across(grey), _across(grey.mT).mT), dim=1)
+
+
+def _across(grey: Tensor) -> Tensor:
+    """The derivative from row to row of (B, H + 2, W + 2), smoothed along the rows, (B, H, W)."""
+    width = grey.shape[2] - 2
+    smooth = sum(weight / 16.0 * grey[:, :, start : start + width] for start, weight in enumerate(SCHARR))
+    return smooth[:, 2:] - smooth[:, :-2]  # type: ignore[index]
 
 
 def compressed(gradients: Tensor, strength: Tensor) -> Tensor:

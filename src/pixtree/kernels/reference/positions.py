@@ -64,9 +64,8 @@ def cell_counts(labels: Tensor, count: int, grid: tuple[int, int]) -> Tensor:
     batch, height, width = labels.shape
     rows, columns = (axis_bins(size, bins, device=labels.device).cell[:, 0] for size, bins in ((height, grid[0]), (width, grid[1])))
     cells = grid[0] * grid[1]
-    start = torch.arange(batch, device=labels.device)[:, None, None] * (count + 1)
-    index = (torch.where(labels < 0, count, labels) + start) * cells + rows[:, None] * grid[1] + columns
-    total = torch.bincount(index.flatten(), minlength=batch * (count + 1) * cells)
+    index = (torch.where(labels < 0, count, labels) * cells + rows[:, None] * grid[1] + columns).flatten(1)
+    total = index.new_zeros((batch, (count + 1) * cells)).scatter_add(1, index, torch.ones_like(index))
     return total.view(batch, count + 1, cells)[:, :count].to(torch.float32)
 
 

@@ -24,11 +24,9 @@ def paint(rows: Tensor, labels: Tensor) -> Tensor:
 
 def region_sizes(labels: Tensor, count: int, dtype: torch.dtype = torch.float32) -> Tensor:
     """Pixels per region, (B, N, 1); 0 for rows that no pixel has."""
-    batch = labels.shape[0]
-    row = torch.arange(batch, device=labels.device)[:, None] * (count + 1)
-    index = torch.where(labels < 0, count, labels) + row
-    sizes = torch.bincount(index.flatten(), minlength=batch * (count + 1)).view(batch, count + 1)
-    return sizes[:, :count, None].to(dtype)
+    index = torch.where(labels < 0, count, labels).to(torch.int64)
+    sizes = index.new_zeros((labels.shape[0], count + 1))  # not by bincount, which asks the device for the largest label
+    return sizes.scatter_add(1, index, torch.ones_like(index))[:, :count, None].to(dtype)
 
 
 def region_means(values: Tensor, labels: Tensor, count: int) -> Tensor:

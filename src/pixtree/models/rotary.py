@@ -8,6 +8,7 @@ from torch import Tensor
 
 from pixtree.models.positions import patch_grid, places
 from pixtree.models.timm_import import timm
+from pixtree.runtime.transfer import filled
 
 KINDS = ("RotaryEmbeddingCat", "RotaryEmbeddingDinoV3", "RotaryEmbeddingMixed")
 
@@ -30,8 +31,8 @@ def rotary_embedding(rope: Any, labels: Tensor, count: int, patch: int, backend:
 
 def places_of_regions(labels: Tensor, count: int, patch: int, backend: str = "auto") -> tuple[Tensor, Tensor]:
     """Centroids (B, N, 2) of the regions of labels (B, H, W) in patches, where patch i has coordinate i; rows and columns (2,)."""
-    shape = torch.tensor(patch_grid(labels, patch), dtype=torch.float32, device=labels.device)
-    return places(labels, count, patch, backend), shape
+    centres = places(labels, count, patch, backend)
+    return centres, filled(patch_grid(labels, patch), centres)
 
 
 def rotary_at(rope: Any, centres: Tensor, shape: Tensor, number: int | None = None) -> Tensor:
@@ -53,10 +54,10 @@ def _cat_angles(rope: Any, places: Tensor, shape: Tensor) -> Tensor:
     """(B, N, d/2): coordinate times frequency, the first axis first."""
     places = places + rope.grid_offset
     if rope.ref_feat_shape is not None:
-        places = places / shape * torch.tensor(rope.ref_feat_shape, dtype=torch.float32, device=places.device)
+        places = places / shape * filled(rope.ref_feat_shape, places)
     bands = rope.bands
     if bands is None:
-        bands = timm.layers.pos_embed_sincos.freq_bands(rope.dim // 4, temperature=rope.temperature, step=1)
+        bands = timm.layers.pos_embed_sincos.freq_bands(rope.dim // 4, temperature=rope.temperature, step=1, device=places.device)
     frequencies: Tensor = bands.to(places)
     return (_ordered(places, rope)[..., None] * frequencies).flatten(2)
 

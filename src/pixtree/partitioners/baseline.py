@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pixtree.kernels import kernels_for
+from pixtree.runtime import transfer
+from pixtree.runtime.backend import is_host
 from pixtree.trees.partition import Partition
 
 LabelMap = NDArray[np.int32]
@@ -34,8 +36,9 @@ class Baseline:
         """Partition of (B, C, H, W) images, uint8 or float 0..1, each on its own; the methods work on a copy on the host."""
         if images.ndim != 4:
             raise ValueError(f"a partitioner takes images (B, C, H, W), got shape {tuple(images.shape)}; add a batch axis")
-        maps = torch.from_numpy(np.stack([self.raw_labels(image) for image in images]))
-        return Partition(Partition.from_labels(maps).labels.to(images.device))
+        near = images if is_host(images.device) else transfer.to_host([images])[0]
+        maps = torch.from_numpy(np.stack([self.raw_labels(image) for image in near]))
+        return Partition.from_labels(maps).to(images.device)
 
     def raw_labels(self, image: Tensor) -> LabelMap:
         """The method's own segments of one image (C, H, W), numbered from 0: an (H, W) map, connected or not."""

@@ -1,4 +1,4 @@
-"""Which implementation runs on which device: nothing moves between devices, and nothing falls back, without being asked."""
+"""Which implementation runs on which device, and where trees are made; nothing else in the library looks at devices."""
 
 import torch
 
@@ -9,7 +9,22 @@ def runs_compiled(backend: str = "auto", device: torch.device | None = None) -> 
     """Whether a backend runs compiled on tensors of `device` (the CPU if None): "auto" does on the CPU, "torch" never does."""
     if backend not in BACKENDS:
         raise ValueError(f"a backend is one of {', '.join(BACKENDS)}, got {backend!r}; choose one of these")
-    on_cpu = device is None or device.type == "cpu"
+    on_cpu = device is None or is_host(device)
     if backend == "numba" and not on_cpu:
         raise ValueError(f'the numba backend works on CPU tensors, got one on {device}; call .cpu() first or use backend="torch"')
     return on_cpu and backend != "torch"
+
+
+def trees_on_host(backend: str, device: torch.device) -> bool:
+    """Whether trees over tensors of `device` are made on the host: "auto" does that for every device but the CPU."""
+    return not runs_compiled(backend, device) and backend == "auto"
+
+
+def is_host(device: torch.device) -> bool:
+    """Whether tensors on `device` lie in the memory that compiled code reads."""
+    return device.type == "cpu"
+
+
+def pins_memory(device: torch.device) -> bool:
+    """Whether copies between the host and `device` are faster from memory that stays in place, and can then run by themselves."""
+    return device.type == "cuda"

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pixtree.images import Image, checked, checked_mask
+from pixtree.runtime import transfer
+from pixtree.runtime.backend import trees_on_host
 from pixtree.trees.batch import partition_images
 from pixtree.trees.build import hierarchy_of_image
 from pixtree.trees.criteria import Criterion
@@ -18,6 +20,7 @@ from pixtree.trees.partition import Partition
 from pixtree.trees.similarity import Similarity, named
 
 _DEFAULTS = TreeOptions()
+Mask = NDArray[np.generic] | Tensor | None
 
 
 def hierarchy(
@@ -39,6 +42,8 @@ def hierarchy(
     floor: the variance below which a region counts as flat, in squared Lab units.
     mask: (H, W); pixels outside it belong to no region.
 
+    The tree of a tensor on another device is made on the host and stays there; backend="torch" makes it on the device.
+
     >>> import numpy as np, pixtree
     >>> image = np.zeros((40, 60, 3), np.uint8)
     >>> image[10:30, 20:40] = (200, 30, 30)
@@ -46,7 +51,8 @@ def hierarchy(
     >>> [int(tree.cut(tokens=count).counts[0]) for count in (1, 2, 50)]
     [1, 2, 50]
     """
-    picture = checked(image, channel_axis=channel_axis)
+    near, mask = _on_host(image, mask, backend)
+    picture = checked(near, channel_axis=channel_axis)
     if picture.ndim != 3:
         raise ValueError(f"a tree belongs to one image (C, H, W), got shape {tuple(picture.shape)}; loop over the batch")
     inside = checked_mask(mask, (picture.shape[1], picture.shape[2]))
@@ -77,8 +83,9 @@ def segment(
     Give one of `tokens` (exactly that many regions), `criterion` ("aic", "aicc", "bic" or "cic", which chooses the number of
     regions), `at_most` (the criterion's cut, with at most that many regions), `level` (the paper's π_t) and `budget` (any of these
     as a value). `relax` polishes the boundaries; cuts with different counts are then no longer nested. Pixels outside `mask` get
-    start_label − 1. Tensors (C, H, W) or (B, C, H, W) give tensors, and all other images give arrays. `partitioner` names another
-    method ("slic", "grid", ...), which takes no other option than `tokens`. All other options are those of `hierarchy`.
+    start_label − 1. Tensors (C, H, W) or (B, C, H, W) give tensors on their device, and all other images give arrays. `partitioner`
+    names another method ("slic", "grid", ...), which takes no other option than `tokens`. All other options are those of
+    `hierarchy`.
 
     >>> import numpy as np, pixtree
     >>> image = np.zeros((40, 60, 3), np.uint8)
@@ -88,7 +95,8 @@ def segment(
     ((40, 60), 400)
     """
     wanted = budget_of(tokens=tokens, criterion=criterion, at_most=at_most, level=level, budget=budget)
-    pictures = checked(image, channel_axis=channel_axis)
+    near, mask = _on_host(image, mask, backend)
+    pictures = checked(near, channel_axis=channel_axis)
     inside = checked_mask(mask, (pictures.shape[-2], pictures.shape[-1]))
     first = _checked_start(start_label, pictures.shape[-2] * pictures.shape[-1])
     batch = pictures if pictures.ndim == 4 else pictures[None]
@@ -100,7 +108,19 @@ def segment(
         part = partition_images(batch, wanted, options, mask=inside, relax=relax, backend=backend)
     labels = part.labels + first
     labels = labels if pictures.ndim == 4 else labels[0]
-    return labels if isinstance(image, Tensor) else labels.numpy()
+    if not isinstance(image, Tensor):
+        return labels.numpy()
+    return labels if near is image else transfer.to_device([labels], image.device)[0]
+
+
+def _on_host(image: Image, mask: Mask, backend: str) -> tuple[Image, Mask]:
+    """A tensor of a device, and a mask there, where its tree is made: on the host, by one copy. All else stays as it is."""
+    if not isinstance(image, Tensor) or not trees_on_host(backend, image.device):
+        return image, mask
+    if not isinstance(mask, Tensor) or mask.device != image.device:
+        return transfer.to_host([image])[0], mask
+    near, inside = transfer.to_host([image, mask])
+    return near, inside
 
 
 def _checked_start(start_label: int, pixels: int) -> int:

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from pixtree.kernels import Kernels
 from pixtree.kernels.reference.aggregation import MODES, SIMILARITIES
+from pixtree.runtime.transfer import scalar
 from pixtree.tokenizer.cutting import Cuts
 from pixtree.tokenizer.distance import Distance
 
@@ -22,9 +23,9 @@ class Similarity(nn.Module):
         self.log_sigma = nn.Parameter(torch.zeros(())) if kernel == "gaussian" else None
 
     @property
-    def precision(self) -> Tensor:
+    def precision(self) -> Tensor | float:
         """π = 1/2σ², a scalar > 0; ½ for kernels without σ."""
-        return torch.tensor(0.5) if self.log_sigma is None else 0.5 * torch.exp(-2.0 * self.log_sigma)
+        return 0.5 if self.log_sigma is None else 0.5 * torch.exp(-2.0 * self.log_sigma)
 
 
 def region_features(
@@ -37,7 +38,7 @@ def region_features(
     labels = cuts.partition.labels.flatten(1)
     if cuts.levels is None or cuts.fixed is None or mode == "mean":
         return kernels.region_means(features, labels, cuts.count)
-    scale, precision = (torch.as_tensor(one).to(features) for one in (distance.weight, similarity.precision))
+    scale, precision = (scalar(one, features) for one in (distance.weight, similarity.precision))
     fixed = cuts.fixed.to(features.dtype)
     compared = features.shape[1] if distance.compared is None else distance.compared
     return kernels.aggregate(

@@ -9,6 +9,7 @@ from torch import Tensor
 from pixtree.kernels import kernels_for, operators
 from pixtree.kernels.types import MOST_LEVELS, MergeRule
 from pixtree.runtime.threads import each
+from pixtree.runtime.transfer import on_host, scalar
 from pixtree.tokenizer.distance import Distance
 from pixtree.trees.build import hierarchy_of_planes
 from pixtree.trees.cuts import Budget, Exactly, cut_labels, is_whole
@@ -42,9 +43,7 @@ class Cuts:
 
 def cuts_of_partition(partition: Partition) -> Cuts:
     """A partition that no tree made."""
-    counts = partition.counts
-    count = int(counts.max())
-    return Cuts(partition, count, bool((counts == count).all()), False)
+    return Cuts(partition, *partition.rows, False)
 
 
 @torch.no_grad()
@@ -52,8 +51,8 @@ def cut_exactly(
     images: Tensor, features: Tensor, distance: Distance, count: int, rule: CutRule, *, levels: bool, backend: str
 ) -> Cuts:
     """The cut of images (B, C, H, W) with features (B, d, P) into exactly min(count, P) regions each: one operator."""
-    scale = torch.as_tensor(distance.scale(), dtype=torch.float32)
     learned = distance.of_features(features).detach().to(torch.float32)
+    scale = scalar(distance.scale(), learned)
     labels, fixed, kept = operators.cut_exactly(
         images, learned, scale, count, distance.sees_colour, distance.unit, rule.numbers, levels, backend
     )
@@ -66,24 +65,31 @@ def cut_batch(
     images: Tensor, features: Tensor, distance: Distance, budget: Budget, rule: CutRule, *, levels: bool, backend: str
 ) -> Cuts:
     """The cut of images (B, C, H, W) with features (B, d, P) under any budget, by way of whole trees."""
-    kernels, scale = kernels_for(backend, features.device), distance.scale()
     learned = distance.of_features(features).detach().to(torch.float32)
     batch, shape, pixels = len(images), (int(images.shape[2]), int(images.shape[3])), learned.shape[2]
-    fixed = learned.new_empty((batch, distance.fixed_count(images), pixels)) if levels else None
-    kept = learned.new_empty((batch, 4, 2 * pixels + MOST_LEVELS), dtype=torch.int32) if levels else None
+    rows: tuple[int, bool] = (0, True)
 
-    def of_image(number: int) -> Tensor:
-        seen = distance.colours(images[number], kernels)
-        part = None if fixed is None else fixed[number]
-        planes = kernels.distance_planes(seen, learned[number], shape, distance.unit, scale, part)
-        places = distance.coordinates(images)
-        tree = hierarchy_of_planes(planes, shape, rule.rule, coordinates=places, picks=levels, backend=backend)
-        if kept is not None:
-            kernels.tree_levels(tree.tree, kept[number])
-        return cut_labels(tree, budget)
+    def of_batch(images: Tensor, learned: Tensor, scale: Tensor) -> list[Tensor]:
+        nonlocal rows
+        kernels, places = kernels_for(backend, learned.device), distance.coordinates(images)
+        fixed = learned.new_empty((batch, distance.fixed_count(images), pixels)) if levels else None
+        kept = learned.new_empty((batch, 4, 2 * pixels + MOST_LEVELS), dtype=torch.int32) if levels else None
 
-    found = cuts_of_partition(Partition(torch.stack(each(of_image, range(batch)))))
-    return Cuts(found.partition, found.count, found.full, is_whole(budget), fixed, kept)
+        def of_image(number: int) -> Tensor:
+            seen = distance.colours(images[number], kernels)
+            part = None if fixed is None else fixed[number]
+            planes = kernels.distance_planes(seen, learned[number], shape, distance.unit, scale, part)
+            tree = hierarchy_of_planes(planes, shape, rule.rule, coordinates=places, picks=levels, backend=backend)
+            if kept is not None:
+                kernels.tree_levels(tree.tree, kept[number])
+            return cut_labels(tree, budget)
+
+        labels = torch.stack(each(of_image, range(batch)))
+        rows = Partition(labels).rows
+        return [one for one in (labels, fixed, kept) if one is not None]
+
+    labels, *more = on_host(of_batch, (images, learned, scalar(distance.scale(), learned)), backend)
+    return Cuts(Partition.known(labels, rows), *rows, is_whole(budget), *more)
 
 
 def cut(images: Tensor, features: Tensor, distance: Distance, budget: Budget, rule: CutRule, *, levels: bool, backend: str) -> Cuts:

@@ -5,6 +5,7 @@ import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from pixtree.kernels import kernels_for
+from pixtree.runtime.transfer import filled
 
 
 def padding(shape: tuple[int, int], patch: int) -> tuple[int, int]:
@@ -37,8 +38,7 @@ def frames(boxes: Tensor, shape: tuple[int, int], smallest: int, largest: int | 
     of a size that is no multiple of the patch are those of timm.
     """
     near, far = boxes[..., :2].to(torch.float32), boxes[..., 2:].to(torch.float32)
-    border = torch.tensor(shape, dtype=torch.float32, device=boxes.device)
-    missing = torch.tensor(padding(shape, patch), dtype=torch.float32, device=boxes.device)
+    border, missing = filled(shape, near), filled(padding(shape, patch), near)
     side = (far - near).clamp_min(float(smallest))
     side = side if largest is None else side.clamp_max(float(largest))
     beyond = torch.minimum(side - (far - near), missing).clamp_min(0.0) * (far == border)

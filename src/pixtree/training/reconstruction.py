@@ -8,6 +8,7 @@ from torch import Tensor
 
 from pixtree.kernels import kernels_for
 from pixtree.kernels.reference.aggregation import Kernel, Rows, log_kernel
+from pixtree.runtime.transfer import scalar
 from pixtree.tokenizer.injection import reconstruction_loss
 from pixtree.tokenizer.region_encoder import EncodedRegions, RegionEncoder
 from pixtree.training.data import RandomCrops
@@ -45,8 +46,8 @@ def association_loss(regions: EncodedRegions, encoder: RegionEncoder) -> Tensor:
         raise ValueError("the association loss needs regions that were encoded with gradients, got some without; leave out no_grad")
     fixed, kernels = regions.fixed, kernels_for(encoder.backend, regions.fixed.device)
     means = [kernels.region_means(planes, labels, regions.count) for planes in (regions.features, fixed)]
-    weight = torch.as_tensor(encoder.decision.weight).to(fixed)
-    kernel = Kernel(weight, encoder.similarity.precision.to(fixed), encoder.similarity.kernel, encoder.decision.compared)
+    weight, precision = (scalar(one, fixed) for one in (encoder.decision.weight, encoder.similarity.precision))
+    kernel = Kernel(weight, precision, encoder.similarity.kernel, encoder.decision.compared)
     pixels = _rows(regions.features, fixed)
     candidates = neighbour_labels(regions.partition.labels).flatten(2)
     scores, colours = [], []

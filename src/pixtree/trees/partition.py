@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pixtree.kernels import kernels_for
+from pixtree.runtime import transfer
+from pixtree.runtime.backend import is_host
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +43,53 @@ class Partition:
             raise ValueError(
                 f"labels must be integers (H, W) or (B, H, W), got {maps.dtype} of shape {tuple(maps.shape)}; cast or reshape them"
             )
-        kernels = kernels_for(backend, maps.device)
-        return cls(torch.stack([kernels.connected_pieces(one) for one in maps.reshape(-1, *maps.shape[-2:])]))
+
+        def pieces(maps: Tensor) -> list[Tensor]:
+            kernels = kernels_for(backend, maps.device)
+            return [torch.stack([kernels.connected_pieces(one) for one in maps.reshape(-1, *maps.shape[-2:])])]
+
+        return cls(transfer.on_host(pieces, (maps,), backend)[0])
+
+    @classmethod
+    def known(cls, labels: Tensor, rows: tuple[int, bool]) -> "Partition":
+        """A partition whose `rows` are known already."""
+        partition = cls(labels)
+        vars(partition)["rows"] = rows  # where cached_property keeps it
+        return partition
 
     @cached_property
     def counts(self) -> Tensor:
         """Number of regions per image, (B,) int32."""
         return self.labels.flatten(1).max(dim=1).values + 1
+
+    @cached_property
+    def rows(self) -> tuple[int, bool]:
+        """The largest count of an image, and whether all images have it: the rows of a batch, and whether they are full.
+
+        The host must know both. `to` carries them along, so that nobody asks the device.
+        """
+        counts = self.counts
+        most = int(counts.max())
+        return most, bool((counts == most).all())
+
+    def to(self, device: torch.device | str) -> "Partition":
+        """The same partition on a device, by one copy that the host does not wait for; or on the CPU.
+
+        >>> import pixtree
+        >>> pixtree.Partition.from_labels([[0, 1]]).to("cpu").rows
+        (2, True)
+        """
+        here, there = is_host(self.labels.device), is_host(torch.device(device))
+        if here == there:
+            labels = self.labels.to(device)
+        else:
+            labels = (transfer.to_device([self.labels], torch.device(device)) if here else transfer.to_host([self.labels]))[0]
+        rows = self.rows if here else vars(self).get("rows")
+        return Partition(labels) if rows is None else Partition.known(labels, rows)
+
+    def pin_memory(self) -> "Partition":
+        """The same in pinned memory: what a DataLoader calls with pin_memory=True."""
+        return Partition.known(self.labels.pin_memory(), self.rows)
 
     def __len__(self) -> int:
         return int(self.labels.shape[0])

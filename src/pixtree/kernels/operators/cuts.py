@@ -9,6 +9,7 @@ from pixtree.kernels.dispatch import kernels_for
 from pixtree.kernels.planes import checked_planes
 from pixtree.kernels.types import MOST_LEVELS, MergeRule
 from pixtree.runtime.threads import each
+from pixtree.runtime.transfer import on_host
 
 
 @torch.library.custom_op("pixtree::cut_exactly", mutates_args=())
@@ -29,18 +30,23 @@ def cut_exactly(
     only if `colour`. rule: the numbers of a `MergeRule`. levels: also give the fixed planes (B, K, H·W) in distances, and the
     levels (B, 4, L) int32 of the trees; both are empty otherwise. Images run in threads, whose number changes nothing.
     """
-    kernels, decided, scale = kernels_for(backend, features.device), MergeRule.from_numbers(rule), scale.detach()
-    _, fixed, kept = _empty(images, features, colour, unit, levels)
-    shape = (int(images.shape[2]), int(images.shape[3]))
+    decided, shape = MergeRule.from_numbers(rule), (int(images.shape[2]), int(images.shape[3]))
 
-    def of_image(number: int) -> Tensor:
-        seen = kernels.colours(images[number]) if colour else features.new_empty((0, features.shape[2]))
-        planes = kernels.distance_planes(seen, features[number], shape, unit, scale, fixed[number] if levels else None)
-        planes = checked_planes(planes, shape, decided.floor, kernels)
-        cut = kernels.exact_cut(planes, shape, decided, min(count, planes.shape[1]), kept[number] if levels else None)
-        return cut.labels.view(shape)
+    def cut(images: Tensor, features: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        kernels = kernels_for(backend, features.device)
+        _, fixed, kept = _empty(images, features, colour, unit, levels)
 
-    return torch.stack(each(of_image, range(len(images)))), fixed, kept
+        def of_image(number: int) -> Tensor:
+            seen = kernels.colours(images[number]) if colour else features.new_empty((0, features.shape[2]))
+            planes = kernels.distance_planes(seen, features[number], shape, unit, scale, fixed[number] if levels else None)
+            planes = checked_planes(planes, shape, decided.floor, kernels)
+            found = kernels.exact_cut(planes, shape, decided, min(count, planes.shape[1]), kept[number] if levels else None)
+            return found.labels.view(shape)
+
+        return torch.stack(each(of_image, range(len(images)))), fixed, kept
+
+    labels, fixed, kept = on_host(cut, (images, features, scale.detach()), backend)
+    return labels, fixed, kept
 
 
 @cut_exactly.register_fake

@@ -1,4 +1,4 @@
-"""Trees, cuts and colours as operators; each runs what suits its tensors' device. Structure has no gradient."""
+"""Trees, cuts and colours as operators. Structure has no gradient, and is made on the host wherever the tensors lie."""
 
 import torch
 from torch import Tensor
@@ -6,6 +6,7 @@ from torch import Tensor
 from pixtree.kernels.dispatch import kernels_for
 from pixtree.kernels.types import Cost, Energy, MergeRule
 from pixtree.runtime.threads import each
+from pixtree.runtime.transfer import on_host
 
 _DEFAULT = MergeRule()
 
@@ -44,9 +45,13 @@ def build(
     ward_rounds: int = _DEFAULT.ward_rounds,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The fields of a `Tree` (picks aside) from feature planes (C, M) and a mask (H, W); the numbers are `MergeRule`'s."""
-    _checked(features, int(inside.sum()))
     rule = MergeRule(Cost(cost), Energy(energy), floor, length_quarters, ward_rounds)
-    parent, left, right, level, altitude, gain, _ = kernels_for("auto", features.device).build(features, inside, rule)
+
+    def made(features: Tensor, inside: Tensor) -> tuple[Tensor, ...]:
+        _checked(features, int(inside.sum()))
+        return kernels_for().build(features, inside, rule)[:6]
+
+    parent, left, right, level, altitude, gain = on_host(made, (features, inside))
     return parent, left, right, level, altitude, gain
 
 
@@ -72,7 +77,7 @@ def open_largest(gain: Tensor, left: Tensor, right: Tensor, count: int) -> Tenso
     """The `count` inner nodes of largest (λ, id), (M−1,) bool."""
     if not 0 <= count <= gain.numel():
         raise ValueError(f"between 0 and {gain.numel()} inner nodes can be opened, got {count}; ask for as many")
-    return kernels_for("auto", gain.device).open_largest(gain, left, right, count)
+    return on_host(lambda a, b, c: [kernels_for().open_largest(a, b, c, count)], (gain, left, right))[0]
 
 
 @open_largest.register_fake
@@ -83,7 +88,7 @@ def _(gain: Tensor, left: Tensor, right: Tensor, count: int) -> Tensor:
 @torch.library.custom_op("pixtree::cut_labels", mutates_args=())
 def cut_labels(parent: Tensor, opened: Tensor) -> Tensor:
     """Regions of the leaves under a cut, (M,) int32, numbered by first leaf."""
-    return kernels_for("auto", parent.device).cut_labels(parent, opened)
+    return on_host(lambda a, b: [kernels_for().cut_labels(a, b)], (parent, opened))[0]
 
 
 @cut_labels.register_fake
@@ -94,7 +99,7 @@ def _(parent: Tensor, opened: Tensor) -> Tensor:
 @torch.library.custom_op("pixtree::relax", mutates_args=())
 def relax(labels: Tensor, features: Tensor, sweeps: int, smoothness: float) -> Tensor:
     """Labels (H, W) int32 after boundary polishing; features are planes (C, H, W) float32."""
-    return kernels_for("auto", labels.device).relax(labels, features, sweeps, smoothness)
+    return on_host(lambda a, b: [kernels_for().relax(a, b, sweeps, smoothness)], (labels, features))[0]
 
 
 @relax.register_fake
@@ -105,7 +110,7 @@ def _(labels: Tensor, features: Tensor, sweeps: int, smoothness: float) -> Tenso
 @torch.library.custom_op("pixtree::connected_pieces", mutates_args=())
 def connected_pieces(labels: Tensor) -> Tensor:
     """4-connected pieces of equal labels (H, W), int32, numbered by first pixel."""
-    return kernels_for("auto", labels.device).connected_pieces(labels)
+    return on_host(lambda one: [kernels_for().connected_pieces(one)], (labels,))[0]
 
 
 @connected_pieces.register_fake
@@ -124,8 +129,7 @@ def exact_labels(
     ward_rounds: int = _DEFAULT.ward_rounds,
 ) -> Tensor:
     """Labels (B, H, W) int32 of exactly min(count, H·W) regions per image from feature maps (B, C, H, W) float32, in threads."""
-    kernels = kernels_for("auto", features.device)
-    rule = MergeRule(Cost(cost), Energy(energy), floor, length_quarters, ward_rounds)
+    kernels, rule = kernels_for(), MergeRule(Cost(cost), Energy(energy), floor, length_quarters, ward_rounds)
     shape = (features.shape[-2], features.shape[-1])
 
     def labels_of(image: Tensor) -> Tensor:
@@ -133,8 +137,9 @@ def exact_labels(
         cut = kernels.exact_cut(image.flatten(1).contiguous(), shape, rule, min(count, shape[0] * shape[1]))
         return cut.labels.view(shape)
 
-    labels = each(labels_of, features.unbind())
-    return torch.stack(labels) if labels else features.new_empty((0, *shape), dtype=torch.int32)
+    if not len(features):
+        return features.new_empty((0, *shape), dtype=torch.int32)
+    return on_host(lambda maps: [torch.stack(each(labels_of, maps.unbind()))], (features,))[0]
 
 
 @exact_labels.register_fake

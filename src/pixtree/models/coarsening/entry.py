@@ -11,6 +11,7 @@ from pixtree.models.positions import Grid, on_grid, patch_grid
 from pixtree.models.rotary import places_of_regions, rotary_at
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
+from pixtree.runtime.transfer import filled
 
 
 class Entry(NamedTuple):
@@ -77,7 +78,7 @@ def _of_patches(vit: Any, images: Tensor, input_size: Grid | None) -> Entry:
     if getattr(vit, "rope", None) is not None:
         numbers = torch.arange(grid[0] * grid[1], device=images.device)
         places = torch.stack((numbers // grid[1], numbers % grid[1]), dim=-1).to(torch.float32)[None]
-        sides = torch.tensor(grid, dtype=torch.float32, device=images.device)
+        sides = filled(grid, places)
         rope = rotary_at(vit.rope, places, sides) if rope is None else rope
     return Entry(vit.norm_pre(rows), rope, places, sides, base, grid)
 

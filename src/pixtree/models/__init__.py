@@ -5,7 +5,17 @@ Importing this package registers `pixtree_vit_tiny`, `pixtree_vit_small` and `pi
 
 from pixtree.models import scratch
 from pixtree.models.backbone import Backbone, TokenSequence
+from pixtree.models.overlap import WithPartition, collate_partitions, cut_ahead
 from pixtree.models.retrofit import retrofit
 from pixtree.models.vit import PixtreeViT
 
-__all__ = ["Backbone", "PixtreeViT", "TokenSequence", "retrofit", "scratch"]
+__all__ = [
+    "Backbone",
+    "PixtreeViT",
+    "TokenSequence",
+    "WithPartition",
+    "collate_partitions",
+    "cut_ahead",
+    "retrofit",
+    "scratch",
+]

@@ -12,6 +12,7 @@ from pixtree.models.positions import on_grid, positions_of
 from pixtree.models.rotary import rotary_embedding
 from pixtree.partitioners import Baseline
 from pixtree.tokenizer.counts import PerPatch
+from pixtree.tokenizer.cutting import Cuts, cuts_of_partition
 from pixtree.tokenizer.tokenizer import Tokenizer
 from pixtree.tokenizer.tokens import Tokens
 from pixtree.trees.cuts import Exactly
@@ -98,8 +99,14 @@ class PixtreeViT(nn.Module):
             return engine(pixels if pixels.dtype == torch.uint8 else pixels.clamp(0.0, 1.0))
         return self.tokenizer.partition(pixels, None if tokens is None else Exactly(tokens))
 
-    def tokens(self, images: Tensor, partition: Partition | None = None, tokens: int | None = None) -> Tokens:
-        """Tokens of images; a `partition` (B, H, W) replaces the cut, and `tokens` the model's own count."""
+    def cut(self, images: Tensor, tokens: int | None = None) -> Cuts:
+        """The partition and, where gradients are asked for, how its regions came about: `model(images, cuts)` cuts no more."""
+        if self.partitioner is not None:
+            return cuts_of_partition(self.partition(images, tokens))
+        return self.tokenizer.cut(self.pixels(images), None if tokens is None else Exactly(tokens))
+
+    def tokens(self, images: Tensor, partition: Partition | Cuts | None = None, tokens: int | None = None) -> Tokens:
+        """Tokens of images; a `partition` (B, H, W), or cuts, replace the tree, and `tokens` the model's own count."""
         pixels = self.pixels(images)
         if partition is not None:
             _check_partition(partition, images, tokens)
@@ -133,7 +140,7 @@ class PixtreeViT(nn.Module):
 
     # What a timm model has
 
-    def forward(self, images: Tensor, partition: Partition | None = None, tokens: int | None = None) -> Tensor:
+    def forward(self, images: Tensor, partition: Partition | Cuts | None = None, tokens: int | None = None) -> Tensor:
         """Logits (B, classes)."""
         return self.forward_tokens(self.tokens(images, partition, tokens))
 
@@ -142,7 +149,7 @@ class PixtreeViT(nn.Module):
         logits: Tensor = self.backbone(self.sequence(tokens))
         return logits
 
-    def forward_features(self, images: Tensor, partition: Partition | None = None, tokens: int | None = None) -> Tensor:
+    def forward_features(self, images: Tensor, partition: Partition | Cuts | None = None, tokens: int | None = None) -> Tensor:
         """Rows (B, K + N, D) after all blocks; rows of padding carry no meaning."""
         return self.backbone.features(self.sequence(self.tokens(images, partition, tokens)))
 
@@ -159,7 +166,7 @@ class PixtreeViT(nn.Module):
         stop_early: bool = False,
         output_fmt: str = "NCHW",
         intermediates_only: bool = False,
-        partition: Partition | None = None,
+        partition: Partition | Cuts | None = None,
     ) -> Any:
         """Final rows and those after chosen blocks, as timm gives them.
 
@@ -234,7 +241,8 @@ class PixtreeViT(nn.Module):
         return from_pretrained(source, **options)
 
 
-def _check_partition(partition: Partition, images: Tensor, tokens: int | None) -> None:
+def _check_partition(given: Partition | Cuts, images: Tensor, tokens: int | None) -> None:
+    partition = given.partition if isinstance(given, Cuts) else given
     if tokens is not None:
         raise ValueError(f"a partition has its own count of regions, got tokens={tokens} as well; give one of them")
     shape, expected = tuple(partition.labels.shape), (images.shape[0], *images.shape[2:])

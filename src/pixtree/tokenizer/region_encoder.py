@@ -46,12 +46,18 @@ class EncodedRegions:
         return self.partition.labels.flatten(1)
 
 
-def pixel_values(images: Tensor) -> Tensor:
-    """Images (B, C, H, W), uint8 or float 0..1, as float32 (float64 stays); floats that mean a byte are that byte."""
+def shape_of(images: Tensor) -> tuple[int, int]:
+    """Height and width of images (B, C, H, W), or an error if they are no batch."""
     if images.ndim != 4:
         raise ValueError(
             f"expected a batch of images (B, C, H, W), got shape {tuple(images.shape)}; add a dimension by image[None]"
         )
+    return int(images.shape[2]), int(images.shape[3])
+
+
+def pixel_values(images: Tensor) -> Tensor:
+    """Images (B, C, H, W), uint8 or float 0..1, as float32 (float64 stays); floats that mean a byte are that byte."""
+    shape_of(images)
     if images.dtype == torch.uint8:
         return images.to(torch.float32) / 255.0
     if not images.is_floating_point():
@@ -96,17 +102,32 @@ class RegionEncoder(InFullPrecision):
         levels = self.aggregation in ("raw", "normalised") or torch.is_grad_enabled()
         return cut(images, features, self.decision, budget, self.rule, levels=levels, backend=self.backend)
 
-    def forward(self, images: Tensor, budget: Budget, partition: Partition | None = None) -> EncodedRegions:
-        """Regions of images (B, C, H, W), uint8 or float 0..1, by the tree's cut or as a given partition has them."""
+    def cut_images(self, images: Tensor, budget: Budget) -> Cuts:
+        """The cut of images (B, C, H, W), uint8 or float 0..1, by itself."""
+        with torch.no_grad(), full_precision(images.device):
+            features = self.encode(self.checked(images))
+        return self.cut(images, features, budget)
+
+    def forward(self, images: Tensor, budget: Budget | None, partition: Partition | Cuts | None = None) -> EncodedRegions:
+        """Regions of images (B, C, H, W), uint8 or float 0..1, by the tree's cut, or as a given partition or cut has them."""
+        pixels = self.checked(images)
+        with full_precision(pixels.device):
+            features = self.encode(pixels)
+            if isinstance(partition, Cuts):
+                return self.pooled(pixels, features, partition)
+            if partition is not None:
+                return self.pooled(pixels, features, cuts_of_partition(partition))
+            assert budget is not None
+            return self.pooled(pixels, features, self.cut(images, features, budget))
+
+    def checked(self, images: Tensor) -> Tensor:
+        """The values of images, see `pixel_values`, if they have the encoder's channels."""
         pixels, channels = pixel_values(images), self.encoder.residual.in_channels
         if pixels.shape[1] != channels:
             raise ValueError(
                 f"this tokenizer takes images of {channels} channels, got {pixels.shape[1]}; convert them or give channels= to it"
             )
-        with full_precision(pixels.device):
-            features = self.encode(pixels)
-            cuts = self.cut(images, features, budget) if partition is None else cuts_of_partition(partition)
-            return self.pooled(pixels, features, cuts)
+        return pixels
 
     def pooled(self, picture: Tensor, features: Tensor, cuts: Cuts) -> EncodedRegions:
         """Features, means and colours of regions, from pixels (B, C, H, W) and features (B, d, P)."""

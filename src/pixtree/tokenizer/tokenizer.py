@@ -8,13 +8,14 @@ from torch import Tensor, nn
 from pixtree.runtime.precision import full_precision
 from pixtree.tokenizer.aggregation import SIMILARITIES, Similarity
 from pixtree.tokenizer.counts import TokenBudget, budget_for
+from pixtree.tokenizer.cutting import Cuts
 from pixtree.tokenizer.distance import Distance
 from pixtree.tokenizer.encoder import Encoder
 from pixtree.tokenizer.gradients import GradientHistogram
 from pixtree.tokenizer.normalisation import Normalisation
 from pixtree.tokenizer.options import Options
 from pixtree.tokenizer.positions import Positions
-from pixtree.tokenizer.region_encoder import EncodedRegions, RegionEncoder
+from pixtree.tokenizer.region_encoder import EncodedRegions, RegionEncoder, shape_of
 from pixtree.tokenizer.sampling import Sampler
 from pixtree.tokenizer.tokens import Tokens
 from pixtree.trees.criteria import Criterion
@@ -119,11 +120,12 @@ class Tokenizer(nn.Module):
         shipped_weights().into(tokenizer.regions)
         return tokenizer
 
-    def forward(self, images: Tensor, partition: Partition | None = None, budget: Budget | None = None) -> Tokens:
+    def forward(self, images: Tensor, partition: Partition | Cuts | None = None, budget: Budget | None = None) -> Tokens:
         """Tokens of images (B, C, H, W), uint8 or float 0..1.
 
         A given partition, such as square patches, takes the tree's place; a given budget that of the tokenizer's own. Raw and
-        normalised weights follow the rounds of the tree, so they refuse a partition.
+        normalised weights follow the rounds of the tree, so they refuse a partition. What `cut` gave is no such partition: its
+        tokens have the same values and gradients as if they were cut here.
         """
         return self.embed(self.encode(images, partition, budget))
 
@@ -132,13 +134,15 @@ class Tokenizer(nn.Module):
         with torch.no_grad():
             return self.encode(images, budget=budget).partition
 
-    def encode(self, images: Tensor, partition: Partition | None = None, budget: Budget | None = None) -> EncodedRegions:
+    def cut(self, images: Tensor, budget: Budget | None = None) -> Cuts:
+        """The partition and, where gradients are asked for, how its regions came about; see `forward`."""
+        return self.regions.cut_images(images, budget_for(budget or self.budget, shape_of(images)))
+
+    def encode(self, images: Tensor, partition: Partition | Cuts | None = None, budget: Budget | None = None) -> EncodedRegions:
         """Regions with their features and colours, before they become tokens."""
-        chosen = budget or self.budget
-        if partition is not None:
+        if isinstance(partition, Partition) or (partition is not None and partition.levels is None):
             check_aggregation(self.options, "a given partition")
-        elif images.ndim == 4:
-            chosen = budget_for(chosen, (int(images.shape[2]), int(images.shape[3])))
+        chosen = budget_for(budget or self.budget, shape_of(images)) if partition is None else None
         encoded: EncodedRegions = self.regions(images, chosen, partition)
         return encoded
 

@@ -162,9 +162,11 @@ def test_groups_follow_the_tree_and_ids_name_the_paths():
     assert depth == 40
 
 
-def test_a_single_pass_is_plain_paths_that_leave_no_gaps():
-    text = str(vectorize(PHOTO, paths=20, passes="single"))
-    assert {element.tag.partition("}")[2] for element in ET.fromstring(text).iter()} == {"svg", "title", "path"}
+@pytest.mark.parametrize("groups", [None, [3, 9]])
+def test_a_single_pass_is_plain_paths_that_leave_no_gaps(groups):
+    text = str(vectorize(PHOTO, paths=20, passes="single", groups=groups))
+    tags = {element.tag.partition("}")[2] for element in ET.fromstring(text).iter()}
+    assert tags == {"svg", "title", "path"} | ({"g"} if groups else set())
     assert "stroke" not in text
     assert (rendered(text) == rendered(text, "#000000")).all()
     double = str(vectorize(PHOTO, paths=20))

@@ -90,10 +90,15 @@ def keep(folder: Path, job: Job, result: str, seconds: float) -> None:
         raise SystemExit(f"tests fail without any change, so they can notice none; see {folder}/mutant-{job.number}/output.txt")
 
 
+def explanations() -> dict[tuple[str, str, str], str]:
+    """Why no test can tell a change from the original, by the changed line."""
+    explained = json.loads(EXPLAINED.read_text(encoding="utf-8"))
+    return {(one["path"], one["before"], one["after"]): one["reason"] for one in explained}
+
+
 def report(sample: list[Mutant], rows: dict[str, dict], total: int, reach: Reach, arguments: argparse.Namespace) -> dict:
     """The score per folder, and every survivor with its explanation if it has one."""
-    explained = json.loads(EXPLAINED.read_text(encoding="utf-8"))
-    reasons = {(one["path"], one["before"], one["after"]): one["reason"] for one in explained}
+    reasons = explanations()
     survivors = [
         {**one.record(), "outcome": rows[one.key]["outcome"], "reason": reasons.get((one.path, one.before, one.after))}
         for one in sample
@@ -138,7 +143,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--workers", type=int, default=2, help="processes at a time")
     parser.add_argument("--folder", type=Path, default=ROOT / "out" / "mutation", help="where runs keep what they know")
-    parser.add_argument("--again", action="store_true", help="run survivors again, after new tests")
+    parser.add_argument("--again", action="store_true", help="run survivors that are not explained again, after new tests")
     parser.add_argument("--only", default="", help="mutants of paths that begin so, such as trees/criteria (for trying the tool)")
     parser.add_argument("--tests", nargs="*", default=[], help="only these tests (for trying the tool itself)")
     parser.add_argument("-o", "--output", type=Path, help="JSON with the score")
@@ -152,7 +157,8 @@ def main() -> None:
     sample = drawn(everything, arguments.count, arguments.seed)
     sources = Sources.of(ROOT / "src" / "pixtree")
     reach = Reach(folder / "record.json", sources)
-    done = {key: row for key, row in earlier.items() if not (arguments.again and row["outcome"] not in KILLED)}
+    hopeless = {one.key for one in sample if (one.path, one.before, one.after) in explanations()}
+    done = {key: row for key, row in earlier.items() if row["outcome"] in KILLED or not arguments.again or key in hopeless}
     rewrite(folder, done)
     # Tests that fail in another order, or in a process like those of the mutants, would fail for every one of them.
     unproven = json.loads((folder / UNPROVEN).read_text(encoding="utf-8")) if (folder / UNPROVEN).is_file() else []

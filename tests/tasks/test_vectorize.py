@@ -137,8 +137,9 @@ def test_transparent_pixels_stay_empty():
     assert (rendered(over_white, "#000000")[1, 1] == 255).all()
 
 
-def test_a_wholly_transparent_image_has_no_paths():
-    drawing = vectorize(np.zeros((5, 6, 4), np.uint8), transparency=True)
+@pytest.mark.parametrize("passes", ["double", "single"])
+def test_a_wholly_transparent_image_has_no_paths(passes):
+    drawing = vectorize(np.zeros((5, 6, 4), np.uint8), transparency=True, passes=passes)
     assert drawing.paths == 0
     assert rendered(str(drawing)).shape == (5, 6, 3)
 

@@ -26,6 +26,7 @@ class FakeSource:
     fewest: int = 1
     tracing: Tracing = field(default_factory=Tracing)
     asked: list = field(default_factory=list)
+    full: list = field(default_factory=list)  # those that were not quick
     planes: np.ndarray = field(default_factory=lambda: np.zeros((3, 2, 2), np.float32))
 
     @property
@@ -34,6 +35,7 @@ class FakeSource:
 
     def drawing(self, count, *, quick=False):
         self.asked.append(count)
+        self.full += [] if quick else [count]
         assert self.fewest <= count <= self.most
         paths = count if self.tracing.colors is None else max(2 * count // 3, 1)
         size = 100 + 90 * paths
@@ -68,6 +70,13 @@ def test_bytes_are_filled_to_within_three_per_cent(limit):
     drawing = best_drawing(FakeSource(), Limits(bytes=limit), exactly)
     assert drawing.bytes <= limit
     assert drawing.bytes >= 0.97 * limit or drawing.bytes + 90 > limit
+
+
+@pytest.mark.parametrize("limit", [5_000, 100_000])
+def test_quick_drawings_find_about_how_many_shapes_fit_before_any_full_one_is_made(limit):
+    source = FakeSource()
+    best_drawing(source, Limits(bytes=limit), exactly)
+    assert 0.8 * limit < 100 + 90 * source.full[0] < 1.25 * limit
 
 
 def test_more_bytes_than_the_finest_drawing_takes_are_left_over():

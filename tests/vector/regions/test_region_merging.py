@@ -6,7 +6,7 @@ from pictures import noise, photo
 
 from pixtree.trees.partition import Partition
 from pixtree.vector.regions.growing import grow_regions, pixel_weights
-from pixtree.vector.regions.merging import agglomerate, weighted_means, without_outdated
+from pixtree.vector.regions.merging import agglomerate, drop_top, push, weighted_means, without_outdated
 
 
 def brute_force(base, planes, weights, exponent=0.5):
@@ -62,6 +62,19 @@ def test_flat_surroundings_weigh_more_than_texture():
     weights = pixel_weights(planes)
     assert weights[15, 5] > 3 * weights[15, 55]
     assert abs(float(weights.mean()) - 1) < 1e-4
+
+
+def test_a_heap_gives_its_entries_cheapest_first():
+    costs = np.random.default_rng(0).permutation(60).astype(np.float32)
+    heap_cost, heap_edge, size = np.empty(60, np.float32), np.empty(60, np.int32), 0
+    for edge, cost in enumerate(costs):
+        size = push(heap_cost, heap_edge, size, cost, edge)
+    found = []
+    while size > 0:
+        assert costs[heap_edge[0]] == heap_cost[0]
+        found.append(float(heap_cost[0]))
+        size = drop_top(heap_cost, heap_edge, size)
+    assert found == sorted(costs.tolist())
 
 
 def test_a_heap_that_is_tidied_has_the_entries_of_present_costs_alone():

@@ -11,12 +11,12 @@ from pixtree.vector.potrace import TracedLayers, check_program, traced_layers
 
 COARSE_SHARE = 51  # one path in so many belongs to the layer below
 FEWEST = 2  # regions of a layer below: with fewer it would be a background
-# The criterion at a vanishing penalty splits wherever colours differ and nowhere else; the count then decides, in nested order.
+# The criterion at a vanishing penalty splits wherever features differ and nowhere else; the count then decides, in nested order.
 VISIBLE = Criterion("aic", penalty=1e-12, single_volume=1.0)
 
 
 def paper_drawing(planes: Tensor, paths: int) -> TracedLayers:
-    """An image (3, H, W) float32 in 0…255 as `paths` traced regions, or as many as have a colour of their own."""
+    """An image (3, H, W) float32 in 0…255 as `paths` traced regions, or as many as the tokenizer can tell apart."""
     check_program()
     return traced_layers(planes, paper_layers(planes, paths))
 

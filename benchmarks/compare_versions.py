@@ -187,7 +187,6 @@ def svg_results(picture: np.ndarray) -> Results:
         **{f"preset={name}": {"preset": name} for name in ("photo", "poster", "icon", "sketch")},
         "smooth": {"paths": 60, "style": "smooth"},
         "polygon": {"paths": 60, "style": "polygon"},
-        "linear": {"paths": 60, "fill": "linear"},
         "artwork": {"paths": 60, "artwork": True},
         "fast": {"paths": 60, "fast": True},
         "groups, ids": {"paths": 60, "groups": [10, 3], "ids": True},

@@ -38,7 +38,7 @@ SURFACE = {
         *("partitioner", "relax", "mask", "start_label", "channel_axis", *TREE, "backend"),
     ],
     "vectorize": [
-        *("image", "paths", "bytes", "psnr", "points", "colors", "fill", "style", "preset", "artwork"),
+        *("image", "paths", "bytes", "psnr", "points", "colors", "style", "preset", "artwork"),
         *("tolerance", "fast", "transparency", "groups", "ids", "passes", "channel_axis"),
     ],
     "Hierarchy.cut": ["self", "tokens", "criterion", "at_most", "budget", "relax"],

@@ -22,7 +22,6 @@ from pixtree.vector.outlines.flattening import flattened
 from pixtree.vector.outlines.pieces import exact_outlines
 from pixtree.vector.outlines.placement import place_samples
 from pixtree.vector.outlines.polylines import fit_polylines
-from pixtree.vector.paint.gradients import region_moments
 from pixtree.vector.paint.layers import layers_of
 from pixtree.vector.paint.registration import registered
 from pixtree.vector.regions.blends import without_blends
@@ -99,7 +98,6 @@ def drawn(labels: np.ndarray, planes: np.ndarray) -> dict[str, np.ndarray]:
         "controls": curves.controls,
         "curved": curves.curved,
         "flat": flattened(curves)[0],
-        "moments": region_moments(fine, fine_planes, arcs.count),
     }
     for kind, outlines, cells in (("lines", lines, CELLS), ("curves", curves, CELLS), ("exact", exact_outlines(arcs), CELLS)):
         drawing = Drawing(arcs, outlines, colours, layers_of(arcs), cells=cells)

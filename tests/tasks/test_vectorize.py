@@ -65,10 +65,6 @@ def test_points_are_coordinate_pairs():
     assert points_of('<path id="d" d="M9 3a1 1 0 01.5.5a1 1 0 0 1 2-3q1 1 2 2t3 3"/>') == 1 + 2 + 2 + 1
 
 
-def test_a_preset_gives_way_to_gradients():
-    assert "<path" in str(vectorize(PHOTO, preset="icon", fill="linear"))
-
-
 def test_too_few_bytes_are_an_error_that_says_what_is_possible():
     with pytest.raises(ValueError, match=r"takes [0-9]+ bytes"):
         vectorize(PHOTO, bytes=60)
@@ -101,13 +97,6 @@ def test_presets_give_whole_drawings(preset):
     drawing = vectorize(PHOTO, preset=preset, paths=60)
     assert 1 <= drawing.paths <= 60
     assert psnr_of(drawing, shown(PHOTO)) > 8
-
-
-def test_a_linear_ramp_is_one_gradient():
-    ramp = np.repeat(np.linspace(20, 230, 60, dtype=np.uint8)[None, :, None], 40, axis=0).repeat(3, axis=2)
-    drawing = vectorize(ramp, paths=1, fill="linear")
-    assert "linearGradient" in str(drawing)
-    assert psnr_of(drawing, ramp.astype(np.float32)) > 35
 
 
 @pytest.mark.parametrize(
@@ -183,7 +172,7 @@ def test_groups_are_layers_with_names_in_inkscape():
 
 
 def test_every_id_occurs_once_and_the_title_says_what_made_the_drawing():
-    text = str(vectorize(PHOTO, paths=30, groups=4, ids=True, fill="linear"))
+    text = str(vectorize(PHOTO, paths=30, groups=4, ids=True))
     ids = re.findall(r' id="([^"]+)"', text)
     assert len(ids) == len(set(ids))
     assert "<title>Drawn by pixtree, 30 paths</title>" in text
@@ -213,9 +202,8 @@ def test_the_same_image_gives_the_same_text():
         ({"points": 0}, "points is a whole number"),
         ({"psnr": -1.0}, "psnr is a number of decibels"),
         ({"style": "wavy"}, "style is one of"),
-        ({"fill": "plaid"}, "fill is one of"),
         ({"preset": "logo"}, "a preset is one of"),
-        ({"colors": 4, "fill": "linear"}, "colors= is a whole number"),
+        ({"colors": 0}, "colors= is a whole number"),
         ({"groups": 0}, "groups are whole numbers"),
         ({"passes": "triple"}, "passes is one of"),
     ],

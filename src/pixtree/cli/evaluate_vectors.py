@@ -30,7 +30,6 @@ def vectors(
     folder: Annotated[Path, typer.Argument(help="Folder of images.", show_default=False)],
     paths: Annotated[str, typer.Option(help="Budgets of paths, separated by commas; empty for none.")] = "500,1000,2000,5000",
     bytes: Annotated[str, typer.Option("--bytes", help="Budgets of bytes, separated by commas.")] = "",
-    fill: Annotated[str, typer.Option(help="One of flat and linear.")] = "flat",
     style: Annotated[str, typer.Option(help="One of polyline, smooth, polygon and paper.")] = "polyline",
     fast: Annotated[bool, typer.Option("--fast", help="Faster and rougher: whole pixels, no colour refit.")] = False,
     baselines: Annotated[bool, typer.Option(help="Measure vtracer at seven settings as well.")] = True,
@@ -43,7 +42,7 @@ def vectors(
 
     images = _inside(folder)
     _check_outputs(output, None, plot)
-    methods = _methods(_numbers("--paths", paths), _numbers("--bytes", bytes), baselines, fill=fill, style=style, fast=fast)
+    methods = _methods(_numbers("--paths", paths), _numbers("--bytes", bytes), baselines, style=style, fast=fast)
 
     from pixtree.evaluation.records import provenance, write_record
     from pixtree.evaluation.vectors import compare, plot_rate_distortion, summary
@@ -52,7 +51,7 @@ def vectors(
     table = summary(rows)
     _show(table)
     if output is not None:
-        command = f"pixtree evaluate vectors {folder.name} --paths {paths} --bytes {bytes} --fill {fill} --style {style}"
+        command = f"pixtree evaluate vectors {folder.name} --paths {paths} --bytes {bytes} --style {style}"
         heading = {"benchmark": "vectors", "title": f"Drawings of {folder.name}", **provenance(command)}
         write_record({**heading, "rows": table, "images": rows}, output)
     if plot is not None:

@@ -37,7 +37,6 @@ def vectorize(
         str | None,
         typer.Option(help="One of polyline, smooth, polygon and paper (runs potrace)."),
     ] = None,
-    fill: Annotated[str | None, typer.Option(help="One of flat and linear (gradients where they are worth it).")] = None,
     tolerance: Annotated[float | None, typer.Option(help="Smooth curves deviate by at most this many pixels.")] = None,
     artwork: Annotated[
         bool, typer.Option("--artwork", help="Treat blends at edges as anti-aliasing, for logos, text and flat drawings.")
@@ -61,7 +60,7 @@ def vectorize(
         "preset": preset,
         "style": style,
     }
-    options |= {"fill": fill, "tolerance": tolerance, "artwork": artwork or None, "fast": fast, "transparency": transparency}
+    options |= {"tolerance": tolerance, "artwork": artwork or None, "fast": fast, "transparency": transparency}
     options |= {"groups": groups, "ids": ids, "passes": passes}
     jobs = list(planned(images, output, ".svgz" if compress else ".svg"))
 

@@ -30,7 +30,6 @@ def vectorize(
     psnr: float | None = None,
     points: int | None = None,
     colors: int | None = None,
-    fill: str | None = None,
     style: str | None = None,
     preset: str | None = None,
     artwork: bool | None = None,
@@ -51,7 +50,6 @@ def vectorize(
     preset: "photo", "poster", "icon" or "sketch"; options given beside a preset win.
     style: "polyline", "smooth" (Bézier curves that deviate by at most `tolerance` pixels), "polygon" (the pixels' own edges) or
     "paper" (the paper's two layers of the tokenizer's regions, traced by the potrace program).
-    fill: "flat" or "linear", gradients where they are worth it.
     artwork: treat blends at edges as anti-aliasing, for logos, text and flat drawings.
     fast: find boundaries on whole pixels instead of finer cells, and do not refit the colours.
     transparency: keep the alpha of an image, as `fill-opacity` and empty places; by default wherever there is any. False composites
@@ -66,14 +64,13 @@ def vectorize(
     >>> drawing.paths, drawing.size, str(drawing)[:4]
     (2, (60, 40), '<svg')
     """
-    given = {"paths": paths, "bytes": bytes, "psnr": psnr, "points": points, "colors": colors, "fill": fill, "style": style}
+    given = {"paths": paths, "bytes": bytes, "psnr": psnr, "points": points, "colors": colors, "style": style}
     chosen = with_preset(preset, given | {"artwork": artwork, "tolerance": tolerance})
     limits = Limits(chosen.get("paths"), chosen.get("bytes"), chosen.get("psnr"), chosen.get("points"))
     if chosen["style"] == "paper":
         return _paper(image, limits, channel_axis)
     tracing = Tracing(
         style=chosen["style"],
-        fill=chosen["fill"],
         rounds=0 if fast else ROUNDS,
         cells=1 if fast or (chosen["style"] == "smooth" and not chosen["artwork"]) else CELLS,  # curves smooth photos by themselves
         tolerance=chosen["tolerance"],

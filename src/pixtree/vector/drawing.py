@@ -15,7 +15,7 @@ from pixtree.vector.outlines.flattening import flattened
 from pixtree.vector.outlines.pieces import Outlines
 from pixtree.vector.outlines.trapping import TRAP, painting_order, trapped
 from pixtree.vector.paint.coverage import Coverage, composite, cover
-from pixtree.vector.svg.document import Gradient, Markup, Shapes, document, save_text
+from pixtree.vector.svg.document import Markup, Shapes, document, save_text
 from pixtree.vector.svg.pathdata import path_data
 from pixtree.vector.svg.points import points_of
 
@@ -38,7 +38,6 @@ class Drawing:
     colours: NDArray[np.float64]
     layers: NDArray[np.int32]
     markup: Markup = field(default_factory=Markup)
-    gradients: dict[int, Gradient] = field(default_factory=dict)
     groups: Sequence[Any] | None = None
     cells: int = 1
 
@@ -77,7 +76,7 @@ class Drawing:
             data, layers = path_data(self.arcs, self.outlines), self.layers
         colours = self.colours[:, :3] / np.maximum(np.where(self.alpha < 1, self.alpha, 1), 1e-3)[:, None]
         fills = np.clip(np.rint(colours), 0, 255).astype(np.uint8)
-        shapes = Shapes(data, fills, self.alpha, layers, self.gradients)
+        shapes = Shapes(data, fills, self.alpha, layers)
         return document(self.size, unit, shapes, markup, self.groups)
 
     def _plain_paths(self, unit: int) -> tuple[list[str], NDArray[np.int32]]:
@@ -126,7 +125,7 @@ class Drawing:
         return cover(points * (zoom / self.cells), offsets, loops, self.order, self._shape(zoom))
 
     def pixels(self, zoom: int = 1) -> NDArray[np.float32]:
-        """The picture that a renderer shows over white at `zoom` times the native size, (H, W, 3) in 0…255; flat fills.
+        """The picture that a renderer shows over white at `zoom` times the native size, (H, W, 3) in 0…255.
 
         >>> import numpy as np, pixtree
         >>> pixtree.vectorize(np.zeros((8, 9), np.uint8), paths=1).pixels(zoom=2).shape

@@ -9,7 +9,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "icon": {"paths": 300, "colors": 8, "style": "smooth", "artwork": True, "tolerance": 0.4},
     "sketch": {"paths": 200, "colors": 4, "style": "smooth", "artwork": True, "tolerance": 0.5, "grey": True},
 }
-DEFAULT: dict[str, Any] = {"paths": 1000, "style": "polyline", "fill": "flat", "artwork": False, "tolerance": 0.4, "grey": False}
+DEFAULT: dict[str, Any] = {"paths": 1000, "style": "polyline", "artwork": False, "tolerance": 0.4, "grey": False}
 BUDGETS = ("paths", "bytes", "psnr", "points")
 
 
@@ -21,6 +21,4 @@ def with_preset(preset: str | None, given: dict[str, Any]) -> dict[str, Any]:
     ground = DEFAULT | (PRESETS[preset] if preset else {})
     if any(name in chosen for name in BUDGETS):
         ground = {name: value for name, value in ground.items() if name not in BUDGETS}
-    if chosen.get("fill") == "linear" and "colors" not in chosen:
-        ground.pop("colors", None)  # a palette of a preset gives way to gradients that are asked for
     return ground | chosen

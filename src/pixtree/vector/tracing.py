@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pixtree.kernels.cracks import PlanarMap, planar_map
-from pixtree.vector.drawing import Drawing, over_white
+from pixtree.vector.drawing import Drawing
 from pixtree.vector.outlines.beziers import fit_curves
 from pixtree.vector.outlines.pieces import Outlines, exact_outlines
 from pixtree.vector.outlines.placement import Samples, place_samples
 from pixtree.vector.outlines.polylines import fit_polylines
-from pixtree.vector.paint.gradients import gradients_that_pay
 from pixtree.vector.paint.layers import layers_of
 from pixtree.vector.paint.palette import limited_palette
 from pixtree.vector.paint.registration import registered
@@ -28,7 +27,6 @@ from pixtree.vector.svg.document import Markup
 
 Array = NDArray[Any]
 STYLES = ("polyline", "smooth", "polygon")
-FILLS = ("flat", "linear")
 SMALLEST_FEATURE = 20_000.0  # squared error (grey levels²) below which a region of artwork is the remainder of a blend
 SAME_COLOUR = 1e-6  # the same for regions whose colours look equal
 UNITS = {"polyline": 4, "smooth": 10}  # grid steps per pixel
@@ -40,7 +38,6 @@ class Tracing:
     """How regions become shapes.
 
     style: "polyline", "smooth" (Bézier curves that keep corners) or "polygon" (the pixels' own edges).
-    fill: "flat" or "linear", gradients where they pay.
     rounds: rounds of registration; 0 is faster.
     cells: cells per pixel and axis of the grid on which boundaries are found; 1 is faster.
     tolerance: the largest deviation of a smooth curve, in pixels.
@@ -51,7 +48,6 @@ class Tracing:
     """
 
     style: str = "polyline"
-    fill: str = "flat"
     rounds: int = 2
     cells: int = 2
     tolerance: float = 0.4
@@ -62,13 +58,10 @@ class Tracing:
     markup: Markup = field(default_factory=Markup)
 
     def __post_init__(self) -> None:
-        for name, value, choices in (("style", self.style, STYLES), ("fill", self.fill, FILLS)):
-            if value not in choices:
-                raise ValueError(f"{name} is one of {', '.join(choices)}, got {value!r}; choose one of these")
-        if self.colors is not None and (self.colors < 1 or self.fill == "linear"):
-            raise ValueError(
-                f"colors= is a whole number of at least 1 with fill='flat', got {self.colors} and {self.fill!r}; drop one"
-            )
+        if self.style not in STYLES:
+            raise ValueError(f"style is one of {', '.join(STYLES)}, got {self.style!r}; choose one of these")
+        if self.colors is not None and self.colors < 1:
+            raise ValueError(f"colors= is a whole number of at least 1, got {self.colors}; leave it out for any number")
         if self.cells not in (1, 2, 4):
             raise ValueError(f"cells= is 1, 2 or 4 per pixel, got {self.cells}; 2 is the default")
         if not 0 < self.tolerance <= 10:
@@ -102,7 +95,7 @@ class Source:
         return cls(planes.numpy(), fine.numpy(), grown.numpy(), regions, tracing)
 
     def drawing(self, count: int, *, quick: bool = False) -> Drawing:
-        """The drawing with at most `count` shapes; `quick` leaves registration and gradients out."""
+        """The drawing with at most `count` shapes; `quick` leaves registration out."""
         smallest = SMALLEST_FEATURE if self.tracing.artwork else SAME_COLOUR
         count = min(count, self.regions.fewest + int((self.regions.growth > smallest).sum()))
         labels = self.regions.labels(count)
@@ -110,7 +103,7 @@ class Source:
         palette = None
         if self.tracing.colors is not None:
             labels, palette = limited_palette(labels, self.planes, self.tracing.colors)
-        tracing = replace(self.tracing, rounds=0, fill="flat") if quick else self.tracing
+        tracing = replace(self.tracing, rounds=0) if quick else self.tracing
         drawing = trace(labels, self.planes, self.fine, tracing, slope=slope, palette=palette)
         if len(self.planes) == 4:
             drawing = replace(
@@ -146,10 +139,7 @@ def trace(
     samples = place_samples(arcs, fine, colours)
     outlines = _fitted(samples, arcs, colours, tracing, price / tracing.detail)
     drawing = Drawing(arcs, outlines, colours, layers_of(arcs), tracing.markup, cells=cells)
-    drawing = registered(drawing, fine, rounds=tracing.rounds, fixed=plain, palette=palette)
-    if tracing.fill == "linear":
-        drawing = replace(drawing, gradients=gradients_that_pay(drawing, labels, over_white(fine), price / tracing.detail))
-    return drawing
+    return registered(drawing, fine, rounds=tracing.rounds, fixed=plain, palette=palette)
 
 
 def pixel_edges(labels: Array) -> int:

@@ -24,8 +24,8 @@ def pixels(name, height=96, width=112):
 @pytest.mark.parametrize("name", ["astronaut", "coffee", "chelsea", "rocket"])
 @pytest.mark.parametrize(
     "options",
-    [{}, {"style": "smooth"}, {"fill": "linear"}, {"fast": True}, {"preset": "poster"}, {"groups": 9}],
-    ids=["polyline", "smooth", "linear", "fast", "poster", "groups"],
+    [{}, {"style": "smooth"}, {"fast": True}, {"preset": "poster"}, {"groups": 9}],
+    ids=["polyline", "smooth", "fast", "poster", "groups"],
 )
 def test_no_background_shows_inside_fitted_outlines_at_any_size(renderer, name, options):
     picture = pixels(name)
@@ -53,7 +53,7 @@ def test_polygon_drawings_are_the_same_over_black_and_white(renderer):
 
 @installed
 def test_both_renderers_show_the_same_drawing():
-    text = str(vectorize(pixels("coffee"), paths=200, fill="linear"))
+    text = str(vectorize(pixels("coffee"), paths=200))
     difference = rendered_by_librsvg(text).astype(int) - rendered(text)
     assert np.sqrt((difference**2).mean()) < 2.5
 
@@ -98,7 +98,6 @@ def alike(text, renderer):
 
 DRAWINGS = {
     "photo": {"paths": 120},
-    "gradients": {"paths": 60, "fill": "linear"},
     "curves": {"paths": 60, "style": "smooth"},
     "groups": {"paths": 60, "groups": 6, "ids": True},
     "plain paths": {"paths": 60, "passes": "single"},

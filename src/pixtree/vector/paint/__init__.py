@@ -1,1 +1,1 @@
-"""Paint of a drawing: what a renderer makes of the shapes, and the colours, gradients and layers that follow from it."""
+"""Paint of a drawing: what a renderer makes of the shapes, and the colours and layers that follow from it."""

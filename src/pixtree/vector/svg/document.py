@@ -21,17 +21,6 @@ LINKS = 'xmlns:xlink="http://www.w3.org/1999/xlink"'
 LAYERS = 'xmlns:inkscape="http://www.inkscape.org/namespaces/inkscape"'
 
 
-class Gradient(NamedTuple):
-    """A linear gradient from (x1, y1) to (x2, y2) in pixels of the canvas, colours in 0…255."""
-
-    x1: float
-    y1: float
-    x2: float
-    y2: float
-    start: tuple[int, int, int]
-    end: tuple[int, int, int]
-
-
 @dataclass(frozen=True)
 class Markup:
     """How shapes are written.
@@ -59,7 +48,6 @@ class Shapes(NamedTuple):
     fills: NDArray[np.uint8]
     alpha: NDArray[np.float64]
     layers: NDArray[np.int32]
-    gradients: dict[int, Gradient]
 
 
 def document(size: tuple[int, int], unit: int, shapes: Shapes, markup: Markup, groups: Sequence[Any] | None) -> str:
@@ -74,9 +62,7 @@ def document(size: tuple[int, int], unit: int, shapes: Shapes, markup: Markup, g
         order = np.argsort(shapes.layers, kind="stable").tolist()
         starts = np.searchsorted(shapes.layers[order], np.arange(int(shapes.layers.max(initial=-1)) + 2)).tolist()
         stacked = ["".join(paths[shape] for shape in order[a:b]) for a, b in pairwise(starts)]
-    defined = "".join(gradient_element(shape, gradient, unit) for shape, gradient in shapes.gradients.items())
-    definitions = f"<defs>{defined}</defs>" if defined else ""
-    inside = definitions + in_passes(stacked, unit, markup)
+    inside = in_passes(stacked, unit, markup)
     drawn = counted(int((shapes.alpha > 0).sum()), "path")
     return f"{root_element(size, unit, inside)}<title>Drawn by pixtree, {drawn}</title>{inside}</svg>"
 
@@ -115,14 +101,13 @@ def moved_copies(name: str, unit: int) -> str:
 
 
 def path_element(shape: int, shapes: Shapes, markup: Markup) -> str:
-    """One path with its fill, a colour or a gradient, and its opacity; nothing for a shape that is not drawn."""
+    """One path with its colour and opacity; nothing for a shape that is not drawn."""
     alpha = shapes.alpha[shape]
     if alpha == 0:
         return ""
     name = f' id="r{shape}"' if markup.ids else ""
-    colour = f"url(#{gradient_name(shape)})" if shape in shapes.gradients else hexadecimal(shapes.fills[shape])
     opacity = f' fill-opacity="{alpha:.2f}"'.replace('"0.', '".') if alpha < 1 else ""
-    return f'<path{name} fill="{colour}"{opacity} d="{shapes.data[shape]}"/>'
+    return f'<path{name} fill="{hexadecimal(shapes.fills[shape])}"{opacity} d="{shapes.data[shape]}"/>'
 
 
 def hexadecimal(colour: Sequence[int] | NDArray[np.uint8]) -> str:
@@ -131,23 +116,6 @@ def hexadecimal(colour: Sequence[int] | NDArray[np.uint8]) -> str:
     if red % 17 == 0 and green % 17 == 0 and blue % 17 == 0:
         return f"#{red // 17:x}{green // 17:x}{blue // 17:x}"
     return f"#{red:02x}{green:02x}{blue:02x}"
-
-
-def gradient_name(shape: int) -> str:
-    """The id of a shape's gradient, in base 36 behind a letter."""
-    digits, name = "0123456789abcdefghijklmnopqrstuvwxyz", ""
-    while shape or not name:
-        shape, digit = divmod(shape, 36)
-        name = digits[digit] + name
-    return "g" + name
-
-
-def gradient_element(shape: int, gradient: Gradient, unit: int) -> str:
-    """The definition of a linear gradient, in the units of the path data."""
-    x1, y1, x2, y2 = (f"{value * unit:.0f}" for value in gradient[:4])
-    place = f'x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" gradientUnits="userSpaceOnUse"'
-    stops = f'<stop stop-color="{hexadecimal(gradient.start)}"/><stop offset="1" stop-color="{hexadecimal(gradient.end)}"/>'
-    return f'<linearGradient id="{gradient_name(shape)}" {place}>{stops}</linearGradient>'
 
 
 def save_text(text: str, path: str | os.PathLike[str]) -> None:

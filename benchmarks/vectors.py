@@ -4,7 +4,7 @@
     python benchmarks/vectors.py quality     # DiffVG's five at budgets, beside vtracer and the paper's pipeline; the plot
     python benchmarks/vectors.py renderers   # DiffVG's five in resvg and librsvg: hairlines, and polygons pixel by pixel
     python benchmarks/vectors.py others      # photos on which nothing was tuned, beside vtracer at equal bytes
-    python benchmarks/vectors.py speed       # seconds beside vtracer's defaults, in turn
+    python benchmarks/vectors.py speed       # seconds beside vtracer's defaults and version 0.1 (PIXTREE_BEFORE), in turn
     python benchmarks/vectors.py large       # bytes and seconds per pixel at 0.75, 3 and 12 megapixels
     python benchmarks/vectors.py pictures    # drawings with enlarged parts, for the documentation
 
@@ -24,6 +24,8 @@ import torch
 from rich.console import Console
 from rich.progress import track
 from vector_pictures import pictures
+from vector_speed import COLUMNS as SPEED_COLUMNS
+from vector_speed import timed
 
 from pixtree.evaluation.records import PACKAGES, provenance, write_record
 from pixtree.evaluation.renderers import RENDERERS, librsvg_version
@@ -266,38 +268,19 @@ def bundled_photos() -> list[tuple[str, np.ndarray]]:
 # Time
 
 
-SPEED_COLUMNS = [
-    ["image", "Image", ""],
-    ["megapixels", "Megapixels", ".2f"],
-    ["vtracer", "vtracer's defaults, s", ".2f"],
-    ["own", "5,000 paths, s", ".2f"],
-    ["own_ratio", "× vtracer", ".2f"],
-    ["fast", "5,000 paths, fast, s", ".2f"],
-    ["fast_ratio", "× vtracer", ".2f"],
-]
-
-
 def speed(rounds: int = 3) -> None:
-    """Seconds of one conversion, methods in turn, least of the rounds; and their ratio to vtracer's defaults on the same image."""
-    methods = {"vtracer": vtracer_method("defaults"), "own": own_method("own", paths=5000)}
-    methods["fast"] = own_method("fast", paths=5000, fast=True)
-    rows = []
-    for path in watched(folder_of("diffvg5"), "speed"):
-        picture = shown(path)
-        best = dict.fromkeys(methods, float("inf"))
-        for _ in range(rounds):
-            for name, method in methods.items():
-                ready = method.prepare(picture)
-                start = time.perf_counter()
-                method.convert(ready)
-                best[name] = min(best[name], time.perf_counter() - start)
-        ratios = {f"{name}_ratio": best[name] / best["vtracer"] for name in ("own", "fast")}
-        rows.append({"image": path.name, "megapixels": picture.shape[0] * picture.shape[1] / 1e6, **best, **ratios})
+    """Seconds of one conversion, programs in turn, least of the rounds; and their ratios on the same image."""
+    rows = timed(folder_of("diffvg5"), rounds)
     bars = [
         bar("5,000 paths, × vtracer's defaults, slowest image", max(row["own_ratio"] for row in rows), most=3),
         bar("fast, × vtracer's defaults, slowest image", max(row["fast_ratio"] for row in rows), most=1),
     ]
-    notes = [f"Wall-clock time of one conversion, pixels in memory to SVG text, in turn, least of {rounds} rounds."]
+    if "before_ratio" in rows[0]:
+        bars.append(bar("5,000 paths, × version 0.1, mean", float(np.mean([row["before_ratio"] for row in rows])), most=1.2))
+    notes = [
+        f"Wall-clock time of one conversion, pixels in memory to SVG text, in turn, least of {rounds} rounds. PIXTREE_BEFORE named "
+        "the source tree of version 0.1.",
+    ]
     record("vectors_speed", "speed", "Time of drawings", columns=SPEED_COLUMNS, rows=rows, notes=notes, bars=bars)
 
 

@@ -171,6 +171,12 @@ def test_groups_are_layers_with_names_in_inkscape():
     assert {group.get(f"{space}label") for group in layers} == {group.get("id") for group in layers}
 
 
+def test_very_many_shapes_are_not_copied_since_renderers_limit_the_number_of_elements(monkeypatch):
+    monkeypatch.setattr("pixtree.vector.drawing.MOST_COPIED", 19)
+    assert "<use" in str(vectorize(PHOTO, paths=19))
+    assert "<use" not in str(vectorize(PHOTO, paths=20))
+
+
 def test_every_id_occurs_once_and_the_title_says_what_made_the_drawing():
     text = str(vectorize(PHOTO, paths=30, groups=4, ids=True))
     ids = re.findall(r' id="([^"]+)"', text)

@@ -21,6 +21,7 @@ from pixtree.vector.svg.points import points_of
 
 Array = NDArray[Any]
 Planes = TypeVar("Planes", NDArray[Any], Tensor)
+MOST_COPIED = 190_000  # shapes: resvg refuses documents of more than a million elements, and every copy of a shape is one
 HIDDEN, SOLID = 8.0, 245.0  # alpha, of 255, below which a shape is not drawn, and from which on it is opaque
 
 
@@ -68,8 +69,8 @@ class Drawing:
     def text(self) -> str:
         """The SVG document."""
         unit = self.outlines.unit * self.cells
-        whole = len(self.alpha) == 0 or bool(self.alpha.min() == 1)
-        markup = self.markup if whole or self.markup.passes == "crisp" else replace(self.markup, passes="single")
+        copied = self.paths <= MOST_COPIED and (len(self.alpha) == 0 or bool(self.alpha.min() == 1))
+        markup = self.markup if copied or self.markup.passes == "crisp" else replace(self.markup, passes="single")
         if markup.passes == "single":
             data, layers = self._plain_paths(unit)
         else:

@@ -2,6 +2,8 @@
 
     PIXTREE_DATA=... python benchmarks/vectors.py            # all of it, one after the other
     python benchmarks/vectors.py quality     # DiffVG's five at budgets, beside vtracer and the paper's pipeline; the plot
+    python benchmarks/vectors.py own         # of these, the rows of pixtree alone; the others stay as they were recorded
+    python benchmarks/vectors.py paper       # of these, the rows of the paper's pipeline alone
     python benchmarks/vectors.py renderers   # DiffVG's five in resvg and librsvg: hairlines, and polygons pixel by pixel
     python benchmarks/vectors.py others      # photos on which nothing was tuned, beside vtracer at equal bytes
     python benchmarks/vectors.py speed       # seconds beside vtracer's defaults and version 0.1 (PIXTREE_BEFORE), in turn
@@ -11,6 +13,7 @@
 Records go to benchmarks/results, pictures to docs/pictures. librsvg and potrace are programs (librsvg2-bin, potrace).
 """
 
+import json
 import os
 import sys
 import time
@@ -30,6 +33,7 @@ from vector_speed import timed
 from pixtree.evaluation.records import PACKAGES, provenance, write_record
 from pixtree.evaluation.renderers import RENDERERS, librsvg_version
 from pixtree.evaluation.vectors import (
+    SIZES,
     VTRACER,
     Method,
     compare,
@@ -118,16 +122,22 @@ def paper_methods() -> list[Method]:
     return [shipped, Method("paper 5000 paths, released weights", lambda picture: picture, released)]
 
 
-def quality() -> None:
-    """DiffVG's five at budgets of paths and bytes, vtracer at its settings, the paper's pipeline."""
-    methods = [own_method(name, **options) for name, options in BUDGETS.items()]
-    baselines = [*(vtracer_method(setting) for setting in VTRACER), *paper_methods()]
-    rows: list[dict[str, Any]] = []
+def quality(*parts: str) -> None:
+    """DiffVG's five at budgets of paths and bytes, vtracer at its settings, the paper's pipeline; other parts keep their rows."""
+    groups = {
+        "own": [own_method(name, **options) for name, options in BUDGETS.items()],
+        "vtracer": [vtracer_method(setting) for setting in VTRACER],
+        "paper": paper_methods(),
+    }
+    names = [method.name for group in groups.values() for method in group]
+    kept = [method.name for part, group in groups.items() if part not in parts for method in group]
+    stored = json.loads((RESULTS / "vectors.json").read_text(encoding="utf-8"))["images"] if kept else []
+    rows: list[dict[str, Any]] = [row for row in stored if row["method"] in kept]
     for path in watched(folder_of("diffvg5"), "quality"):
-        for row in chain(compare([path], methods), compare([path], baselines, sizes=())):
+        for row in chain(*(compare([path], groups[part], SIZES if part == "own" else ()) for part in parts)):
             print(f"{row['image']}, {row['method']}: {row['psnr']:.2f} dB, {row['bytes']:,.0f} bytes", flush=True)
             rows.append(row)
-    rows.sort(key=lambda row: [m.name for m in (*methods, *baselines)].index(row["method"]))
+    rows.sort(key=lambda row: names.index(row["method"]))
     table = summary(rows)
     title = "Drawings of DiffVG's five images"
     content = {"rows": table, "images": rows, "printed": PRINTED, "notes": [PAPER_NOTE], "bars": quality_bars(table)}
@@ -347,7 +357,9 @@ def large(rounds: int = 2) -> None:
 
 
 PARTS = {
-    "quality": quality,
+    "quality": lambda: quality("own", "vtracer", "paper"),
+    "own": lambda: quality("own"),
+    "paper": lambda: quality("paper"),
     "renderers": renderers,
     "others": others,
     "speed": speed,
@@ -361,7 +373,7 @@ def main(arguments: Sequence[str]) -> None:
     if unknown:
         raise SystemExit(f"a part of this benchmark is one of {', '.join(PARTS)}, got {unknown[0]!r}; choose some of these or none")
     vectorize(np.zeros((8, 8, 3), np.uint8))  # compile outside the clock
-    for name in arguments or PARTS:
+    for name in arguments or (part for part in PARTS if part not in ("own", "paper")):
         PARTS[name]()
 
 

@@ -51,6 +51,7 @@ def with_entry(index, value):
         ({"left": with_entry(3, 10**6)}, "expected children that come before their parents, got a left child out of range"),
         ({"right": with_entry(3, -5)}, "expected children that come before their parents, got a right child out of range"),
         ({"left": with_entry(0, 148)}, "expected children that come before their parents"),
+        ({"left": with_entry(3, 143)}, "expected children that come before their parents"),  # node 143 itself
         ({"left": lambda a: a[:-1]}, r"expected left \(139,\) for a picture with 140 pixels, got int32 \(138,\)"),
         ({"parent": lambda a: a.astype(np.int64)}, "expected parent in int32, got int64"),
         ({"parent": with_entry(-1, 5)}, "expected −1 as the parent of the root, got 5"),
@@ -63,6 +64,7 @@ def with_entry(index, value):
         ({"level": with_entry(0, 1)}, "expected level 0 for all pixels"),
         ({"level": with_entry(-1, 99)}, "expected levels that rise from 1 in steps of 1"),
         ({"features": with_entry((0, 0), np.inf)}, "expected finite features"),
+        ({"features": with_entry((0, 0), 1e7)}, "expected finite features of a size that the floor allows"),
         ({"features": lambda a: a[:, :-1]}, r"expected features \(C, 140\) for a picture with 140 pixels"),
         ({"shape": lambda a: a[::-1]}, "expected regions that are connected in the picture"),
         ({"shape": lambda a: a * 2}, r"expected features \(C, 560\)"),

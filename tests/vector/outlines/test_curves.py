@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pixtree.kernels.cracks import planar_map
-from pixtree.vector.outlines.beziers import fit_cubic, fit_curves
+from pixtree.vector.outlines.beziers import fit_cubic, fit_curves, line_deviation
 from pixtree.vector.outlines.flattening import flattened
 from pixtree.vector.outlines.placement import Samples, crack_middles
 
@@ -61,3 +61,9 @@ def test_where_samples_do_not_tell_control_points_stand_at_thirds_of_the_chord()
     worst, fitted, _ = fitted_to(np.array([[0.0, 0], [6, 6], [12, 12]]))
     assert worst < 1e-9
     assert fitted == pytest.approx([4, 4, 8, 8])
+
+
+@pytest.mark.parametrize(("end", "expected"), [((8.0, 0.0), (4.0, 2)), ((0.0, 0.0), (5.0, 2))], ids=["a line", "a point"])
+def test_the_deviation_from_a_chord_is_the_largest_distance_of_the_samples_between(end, expected):
+    path = np.array([[0.0, 0.0], [1.0, 2.0], [3.0, -4.0], end])
+    assert line_deviation(path, 0, 3) == pytest.approx(expected)

@@ -75,6 +75,7 @@ PAPER_NOTE = (
     "The last table quotes the paper, and nothing in it is measured by us. The paper calls its images five examples of DiffVG and "
     "gives no counts of paths for them, so the files and the counts may differ from ours."
 )
+PART_NAMES = {"own": "pixtree", "vtracer": "vtracer", "paper": "the paper's pipeline"}
 PATHS_PER_MEGAPIXEL, DECIBELS = 2000, 28.0  # of the large photo
 
 
@@ -131,8 +132,8 @@ def quality(*parts: str) -> None:
     }
     names = [method.name for group in groups.values() for method in group]
     kept = [method.name for part, group in groups.items() if part not in parts for method in group]
-    stored = json.loads((RESULTS / "vectors.json").read_text(encoding="utf-8"))["images"] if kept else []
-    rows: list[dict[str, Any]] = [row for row in stored if row["method"] in kept]
+    stored = json.loads((RESULTS / "vectors.json").read_text(encoding="utf-8")) if kept else {}
+    rows: list[dict[str, Any]] = [row for row in stored.get("images", ()) if row["method"] in kept]
     for path in watched(folder_of("diffvg5"), "quality"):
         for row in chain(*(compare([path], groups[part], SIZES if part == "own" else ()) for part in parts)):
             print(f"{row['image']}, {row['method']}: {row['psnr']:.2f} dB, {row['bytes']:,.0f} bytes", flush=True)
@@ -140,9 +141,16 @@ def quality(*parts: str) -> None:
     rows.sort(key=lambda row: names.index(row["method"]))
     table = summary(rows)
     title = "Drawings of DiffVG's five images"
-    content = {"rows": table, "images": rows, "printed": PRINTED, "notes": [PAPER_NOTE], "bars": quality_bars(table)}
-    record("vectors", "quality", title, benchmark="vectors", **content)
+    sources = {part: source_of(part, stored) for part in groups if part not in parts}
+    notes = [PAPER_NOTE, *(f"The rows of {PART_NAMES[part]} were recorded on {source}." for part, source in sources.items())]
+    content = {"rows": table, "images": rows, "printed": PRINTED, "sources": sources, "notes": notes, "bars": quality_bars(table)}
+    record("vectors", " ".join(parts) if kept else "quality", title, benchmark="vectors", **content)
     plot_rate_distortion(table, PICTURES / "vectors.png")
+
+
+def source_of(part: str, stored: dict[str, Any]) -> str:
+    """The date and machine on which the rows of a part of a stored record were measured."""
+    return str(stored.get("sources", {}).get(part, f"{stored['date']}, {stored['machine']['cpu']}"))
 
 
 def quality_bars(table: list[dict[str, Any]]) -> list[dict[str, Any]]:

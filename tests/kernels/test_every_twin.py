@@ -95,7 +95,6 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
     ],
     "cell_counts": lambda: [(LABELS, 5, (3, 4))],
     "cheapest_cut": lambda: [(random(197) * 9, *children()), (random(197).masked_fill(random(197) > 0.8, torch.nan), *children())],
-    "squared_distances": lambda: [(random(3, points, 6).float(),) for points in (1, 2, 9, 12)],
     "cluster_labels": lambda: [
         (distances, weights, count, rounds, ward)
         for distances, weights in [((random(2, 12, 12) + random(2, 12, 12).mT).float(), random(2, 12).float() + 0.1)]

@@ -31,7 +31,6 @@ class Kernels:
     lab = staticmethod(colour.lab)
     lightness = staticmethod(colour.lightness)
     cluster_labels = staticmethod(coarsening.cluster_labels)
-    squared_distances = staticmethod(coarsening.squared_distances)
     best_ancestors = staticmethod(cutting.best_ancestors)
     cheapest_cut = staticmethod(cutting.cheapest_cut)
     cut_labels = staticmethod(cutting.cut_labels)

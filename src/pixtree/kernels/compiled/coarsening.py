@@ -4,41 +4,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pixtree.kernels.reference.coarsening import FAR, strips
+from pixtree.kernels.reference.coarsening import FAR
 from pixtree.runtime.jit import inlined, kernel
 from pixtree.runtime.threads import each
 
 _f4 = np.float32
-
-
-def squared_distances(features: Tensor) -> Tensor:
-    """Between all rows (B, n, D): the products by torch, all that follows in one pass over them."""
-    rows = features.detach()
-    pieces = [(start, (rows[:, start:end] @ rows[:, start:].transpose(1, 2)).numpy()) for start, end in strips(rows.shape[1])]
-    squares = rows.square().sum(dim=-1).numpy()
-    distances = rows.new_empty((*rows.shape[:2], rows.shape[1]))
-    found = distances.numpy()
-
-    def of_image(image: int) -> None:
-        for start, products in pieces:
-            _mirror(products[image], squares[image], start, found[image])
-
-    each(of_image, range(len(found)))
-    return distances
-
-
-@kernel
-def _mirror(products, squares, start, distances) -> None:
-    """Distances from products of the rows from `start` on with all later ones, written to both sides of the diagonal."""
-    two, zero = _f4(2.0), _f4(0.0)
-    for i in range(products.shape[0]):
-        row, line, mine = products[i], distances[start + i, start:], squares[start + i]
-        line[i] = mine + mine
-        for j in range(i + 1, row.size):
-            value = mine + squares[start + j] - two * row[j]
-            line[j] = zero if value < zero else value  # NaN stays
-        for j in range(i + 1, row.size):
-            distances[start + j, start + i] = line[j]
 
 
 def cluster_labels(distances: Tensor, weights: Tensor, count: int, rounds: int, ward: bool) -> Tensor:

@@ -17,24 +17,6 @@ import torch
 from torch import Tensor
 
 FAR = 1e30  # what counts as infinitely far: merges of it stay finite
-STRIPS = 4  # more would make the products small and slow
-
-
-def squared_distances(features: Tensor) -> Tensor:
-    """Between all rows (B, n, D): (B, n, n), symmetric to the last bit; the diagonal carries no meaning."""
-    products = features.new_zeros(*features.shape[:2], features.shape[1])
-    for start, end in strips(features.shape[1]):
-        products[:, start:end, start:] = features[:, start:end] @ features[:, start:].transpose(1, 2)
-    upper = products.triu(1)
-    squares = features.square().sum(dim=-1)
-    distances = squares[:, :, None] + squares[:, None] - 2.0 * (upper + upper.transpose(1, 2))
-    return distances.clamp_min(0.0)
-
-
-def strips(points: int) -> list[tuple[int, int]]:
-    """Rows of a symmetric matrix in a few strips; of each only the part from the diagonal on is computed, 5/8 of all products."""
-    step = -(-points // STRIPS)
-    return [(start, min(start + step, points)) for start in range(0, points, step)]
 
 
 def cluster_labels(distances: Tensor, weights: Tensor, count: int, rounds: int, ward: bool) -> Tensor:

@@ -5,13 +5,13 @@ that the two take turns work by work; only the ratios carry over to other machin
 """
 
 import argparse
-import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from versions import Version
 
 WORKS = ("segment", "tree", "tokenizer", "tokenizer, backwards", "retrofit", "vectorize")
 NAMES = {
@@ -65,25 +65,6 @@ def serve() -> None:
         print("seconds", time.perf_counter() - start, flush=True)
 
 
-class Version:
-    """A process that runs the works of one source tree."""
-
-    def __init__(self, folder: Path) -> None:
-        environment = {**os.environ, "PYTHONPATH": str(folder.resolve() / "src")}
-        command = [sys.executable, __file__, "--serve"]
-        self.process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def seconds(self, work: str) -> float:
-        """Seconds that a work takes this time."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        print(work, file=self.process.stdin, flush=True)
-        for line in self.process.stdout:
-            if line.startswith("seconds "):
-                return float(line.split()[1])
-        raise SystemExit(f"{work!r} failed, see above")
-
-
 def rows(before: Version, after: Version, rounds: int) -> list[dict]:
     found = []
     for work in WORKS:
@@ -108,7 +89,7 @@ def main() -> None:
         return
     if len(options.versions) != 2:
         parser.error(f"expected two source trees, before and after, got {len(options.versions)}")
-    table = rows(*(Version(folder) for folder in options.versions), options.rounds)
+    table = rows(*(Version(folder, __file__, "--serve") for folder in options.versions), options.rounds)
     if options.output:
         from pixtree.evaluation.records import PACKAGES, provenance, write_record
 

@@ -27,7 +27,7 @@ from pixtree.models.timm_import import timm
 from pixtree.tokenizer.aggregation import MODES
 from pixtree.tokenizer.options import Options
 from pixtree.tokenizer.tokenizer import Tokenizer, region_encoder
-from pixtree.tokenizer.weights import shipped_weights
+from pixtree.tokenizer.weights import load_weights, shipped_weights
 from pixtree.training.data import RandomCrops, image_files
 from pixtree.training.loop import Plan, train
 from pixtree.training.reconstruction import Losses, pretraining_loss, reconstruction_error
@@ -39,6 +39,7 @@ CHOICE = (
     "therefore not entirely unseen. How many features are compared, and where they start, was settled with the figures of all of "
     "these photos in view."
 )
+EARLIER = "weights of 0.1, all features"
 PASSIVE = "OMP_WAIT_POLICY"  # set to passive, torch's threads sleep between its operators instead of spinning where ours could run
 
 
@@ -187,7 +188,7 @@ def quality_of(photo) -> list[list[float]]:
 
 
 def encoders() -> dict:
-    """Lab alone, the untrained start and the shipped weights, all without compactness."""
+    """Lab alone, the untrained start, the shipped weights, and those of 0.1, which compare all features; without compactness."""
     made = {
         name: region_encoder(Options().changed(compactness=0.0))
         for name in ("Lab alone (w = 0)", "untrained start", "shipped weights")
@@ -195,6 +196,8 @@ def encoders() -> dict:
     with torch.no_grad():
         made["Lab alone (w = 0)"].decision.value.fill_(-50.0)
     shipped_weights().into(made["shipped weights"])
+    made[EARLIER] = region_encoder(Options().changed(compactness=0.0, compared=8))
+    load_weights(Path(__file__).parents[1] / "tests" / "golden" / "version_0_1" / "pretrained.safetensors").into(made[EARLIER])
     return made
 
 
@@ -206,6 +209,10 @@ def quality_record(data: str) -> dict:
     rows = [
         {"what": name, **dict(zip(keys, row, strict=True))} for name, row in zip(encoders(), table.mean(0).tolist(), strict=True)
     ]
+    change = table[:, 2] - table[:, 3]
+    errors = change.std(0, ddof=1) / len(photos) ** 0.5
+    for name, values in (("shipped − 0.1", change.mean(0)), ("standard error of it", errors)):
+        rows.append({"what": name, **dict(zip(keys, values.tolist(), strict=True))})
     headings = ("Boundary recall ↑", "Underseg. error ↓", "ASA ↑", "Expl. variation ↑", "MSE of W f* ↓")
     columns = [["what", "Features", ""], *([key, heading, ".4f"] for key, heading in zip(keys, headings, strict=True))]
     columns[-1][2] = ".6f"

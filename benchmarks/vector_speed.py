@@ -6,11 +6,12 @@ pictures that it is told to on the standard input and answers with seconds.
 
 import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from versions import Version
 
 from pixtree.evaluation.vectors import shown, vtracer_method
 from pixtree.tasks.vectorize import vectorize
@@ -29,39 +30,19 @@ COLUMNS = [
 ]
 
 
-class Version:
-    """A pixtree that draws in a process of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        environment = os.environ | {"PYTHONPATH": str(folder / "src")}
-        command = [sys.executable, str(Path(__file__).resolve())]
-        self.process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def seconds(self, path: Path, options: dict[str, Any]) -> float:
-        """Wall-clock time of one drawing, pixels in memory to SVG text."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        print(json.dumps([str(path), options]), file=self.process.stdin, flush=True)
-        return float(self.process.stdout.readline())
-
-    def close(self) -> None:
-        """End the process."""
-        self.process.communicate()
-
-
 def timed(paths: list[Path], rounds: int) -> list[dict[str, Any]]:
     """Rows of COLUMNS: the least seconds of all rounds per picture and program, and their ratios."""
-    here, before = Version(Path(__file__).parents[1]), os.environ.get("PIXTREE_BEFORE")
-    older = Version(Path(before)) if before else None
+    here, before = Version(Path(__file__).parents[1], __file__), os.environ.get("PIXTREE_BEFORE")
+    older = Version(Path(before), __file__) if before else None
     rows = []
     for path in paths:
         picture = shown(path)
         best: dict[str, float] = {}
         for _ in range(rounds):
             found = {"vtracer": vtracer_seconds(picture)}
-            found |= {name: here.seconds(path, options) for name, options in OWN.items()}
+            found |= {name: here.seconds(json.dumps([str(path), options])) for name, options in OWN.items()}
             if older is not None:
-                found["before"] = older.seconds(path, OWN["own"])
+                found["before"] = older.seconds(json.dumps([str(path), OWN["own"]]))
             best = {name: min(found[name], best.get(name, found[name])) for name in found}
         row = {"image": path.name, "megapixels": picture.shape[0] * picture.shape[1] / 1e6, **best}
         row |= {f"{name}_ratio": best[name] / best["vtracer"] for name in OWN}
@@ -89,7 +70,7 @@ def answer() -> None:
         picture = shown(Path(path))
         start = time.perf_counter()
         str(vectorize(picture, **options))
-        print(time.perf_counter() - start, flush=True)
+        print("seconds", time.perf_counter() - start, flush=True)
 
 
 if __name__ == "__main__":

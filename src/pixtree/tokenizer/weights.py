@@ -36,14 +36,13 @@ class Weights:
 
     def into(self, regions: RegionEncoder) -> None:
         """Copy the tensors into an encoder of the same make; those of version 0.1 are turned first, see `turned`."""
-        own, compared = regions.state_dict(), regions.decision.compared
+        own, compared, lift = regions.state_dict(), regions.decision.compared, self.tensors.get("encoder.residual.weight")
         told = self.about.get(COMPARED)
-        if told is None and compared is not None and "encoder.residual.weight" in self.tensors:
-            if compared < len(self.tensors["encoder.residual.weight"]):
-                turned(self, compared).into(regions)
-                return
-        elif told is not None and told != str(compared):
+        if told is not None and told != str(compared):
             raise ValueError(f"these weights compare {told} features and the encoder {compared}; create it with compared={told}")
+        if told is None and lift is not None and compared is not None and compared < len(lift):
+            turned(self, compared).into(regions)
+            return
         wrong = [
             f"{name} {tuple(own[name].shape) if name in own else 'missing'} against {tuple(tensor.shape)}"
             for name, tensor in self.tensors.items()

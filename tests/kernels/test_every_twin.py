@@ -103,6 +103,10 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
     "colours": lambda: [(IMAGE,), (IMAGE[:1],), (noise(5, 6, 4),), (noise(5, 6, 5) / 255.0,), (photo(height=4, width=4) / 255.0,)],
     "connected_pieces": lambda: [(LABELS[0],), (LABELS[1] % 2,)],
     "cut_labels": lambda: [(TREE.parent, DEFINED.open_largest(TREE.gain, *children(), count)) for count in (0, 20, 98)],
+    "denormalised": lambda: [
+        ((random(2, 3, 9, 11).to(dtype) * 4.0 - 2.0).requires_grad_(), random(3, seed=1).float(), random(3, seed=2).float())
+        for dtype in (torch.float32, torch.float64)
+    ],
     "distance_planes": lambda: [
         (PLANES, random(4, 99).float(), SHAPE, unit, scale, None) for unit, scale in ((1.0, 3.0), (0.0, torch.tensor(1e9)))
     ],
@@ -135,6 +139,11 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
     "sum_upwards": lambda: [(torch.arange(197, dtype=torch.int32), *children())],
     "tree_levels": lambda: [(TREE, torch.zeros_like(levels_for(IMAGE)))],
     "volumes": lambda: [(TREE.parent, *children(), ALL)],
+    "whole_bytes": lambda: [
+        (images.to(dtype).requires_grad_(),)
+        for images in (IMAGE[None] / 255.0, IMAGE[None] / 255.0 + 1e-6, random(2, 3, 9, 11) * 1.2 - 0.1)
+        for dtype in (torch.float32, torch.float64)
+    ],
 }
 # Functions that need no twin, with what reaches them.
 UNTWINNED: dict[str, Callable[[], list[tuple[object, ...]]]] = {
@@ -145,7 +154,7 @@ UNTWINNED: dict[str, Callable[[], list[tuple[object, ...]]]] = {
     "select_largest": lambda: [(random(9), 4), (torch.ones(9), 4)],
 }
 LEARNED = {"aggregate", "embed_cells", "paint", "region_means", "region_sums", "sample"}
-DIFFERENTIABLE = {*LEARNED, "encode"}
+DIFFERENTIABLE = {*LEARNED, "denormalised", "encode", "whole_bytes"}
 
 
 def names(kernels: type[Kernels]) -> set[str]:

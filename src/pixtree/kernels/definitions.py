@@ -11,6 +11,7 @@ from pixtree.kernels.reference import (
     levels,
     merging,
     pieces,
+    pixels,
     positions,
     pruning,
     sampling,
@@ -47,6 +48,8 @@ class Kernels:
     build = staticmethod(merging.build)
     pixel_edges = staticmethod(merging.pixel_edges)
     connected_pieces = staticmethod(pieces.connected_pieces)
+    denormalised = staticmethod(pixels.denormalised)
+    whole_bytes = staticmethod(pixels.whole_bytes)
     cell_counts = staticmethod(positions.cell_counts)
     embed_cells = staticmethod(positions.embed_cells)
     joint_histogram = staticmethod(positions.joint_histogram)

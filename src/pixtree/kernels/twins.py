@@ -11,6 +11,7 @@ from pixtree.kernels.compiled import (
     levels,
     merging,
     pieces,
+    pixels,
     positions,
     pruning,
     sampling,
@@ -44,6 +45,8 @@ class CompiledKernels(Kernels):
     tree_levels = staticmethod(levels.tree_levels)
     build = staticmethod(merging.build)
     connected_pieces = staticmethod(pieces.connected_pieces)
+    denormalised = staticmethod(pixels.denormalised)
+    whole_bytes = staticmethod(pixels.whole_bytes)
     cell_counts = staticmethod(positions.cell_counts)
     embed_cells = staticmethod(positions.embed_cells)
     joint_histogram = staticmethod(positions.joint_histogram)

@@ -88,7 +88,7 @@ class PixtreeViT(nn.Module):
         if not images.is_floating_point():
             raise ValueError(f"expected normalised floats or uint8 pixels, got {images.dtype}; cast the images")
         values = images if images.dtype == torch.float64 else images.to(torch.float32)
-        return self.tokenizer.normalisation.undone(values)
+        return self.tokenizer.normalisation.undone(values, self.tokenizer.backend)
 
     @torch.no_grad()
     def partition(self, images: Tensor, tokens: int | None = None) -> Partition:

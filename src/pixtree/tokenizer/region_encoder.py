@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from pixtree.kernels import kernels_for
-from pixtree.kernels.reference.features import in_bytes
 from pixtree.runtime.precision import InFullPrecision, full_precision
 from pixtree.tokenizer.aggregation import MODES, Similarity, region_features
 from pixtree.tokenizer.cutting import CutRule, Cuts, cut, cuts_of_partition
@@ -55,7 +54,7 @@ def shape_of(images: Tensor) -> tuple[int, int]:
     return int(images.shape[2]), int(images.shape[3])
 
 
-def pixel_values(images: Tensor) -> Tensor:
+def pixel_values(images: Tensor, backend: str = "auto") -> Tensor:
     """Images (B, C, H, W), uint8 or float 0..1, as float32 (float64 stays); floats that mean a byte are that byte."""
     shape_of(images)
     if images.dtype == torch.uint8:
@@ -63,8 +62,7 @@ def pixel_values(images: Tensor) -> Tensor:
     if not images.is_floating_point():
         raise ValueError(f"expected images of uint8 or float in 0..1, got {images.dtype}; cast them")
     values = images if images.dtype == torch.float64 else images.to(torch.float32)
-    # Straight through: the value is that of the byte to the last bit, the gradient that of the image.
-    return values + (in_bytes(values.detach()) / 255.0 - values.detach())
+    return kernels_for(backend, values.device).whole_bytes(values)
 
 
 class RegionEncoder(InFullPrecision):
@@ -122,7 +120,7 @@ class RegionEncoder(InFullPrecision):
 
     def checked(self, images: Tensor) -> Tensor:
         """The values of images, see `pixel_values`, if they have the encoder's channels."""
-        pixels, channels = pixel_values(images), self.encoder.residual.in_channels
+        pixels, channels = pixel_values(images, self.backend), self.encoder.residual.in_channels
         if pixels.shape[1] != channels:
             raise ValueError(
                 f"this tokenizer takes images of {channels} channels, got {pixels.shape[1]}; convert them or give channels= to it"

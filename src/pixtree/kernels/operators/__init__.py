@@ -6,6 +6,7 @@ Numba is imported when an operator first runs, so that `import pixtree` can regi
 from pixtree.kernels.operators.aggregation import straight_means
 from pixtree.kernels.operators.cuts import cut_exactly
 from pixtree.kernels.operators.encoding import encode
+from pixtree.kernels.operators.pixels import denormalised, whole_bytes
 from pixtree.kernels.operators.positions import cell_counts, embed_cells
 from pixtree.kernels.operators.sampling import sample_boxes
 from pixtree.kernels.operators.segments import means_and_sizes, paint, region_boxes, region_sizes, region_sums
@@ -17,6 +18,7 @@ __all__ = [
     "connected_pieces",
     "cut_exactly",
     "cut_labels",
+    "denormalised",
     "embed_cells",
     "encode",
     "exact_labels",
@@ -30,4 +32,5 @@ __all__ = [
     "relax",
     "sample_boxes",
     "straight_means",
+    "whole_bytes",
 ]

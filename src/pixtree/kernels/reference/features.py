@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from pixtree.kernels.reference.colour import BYTE_TOLERANCE, lab, lightness
+from pixtree.kernels.reference.colour import lab, lightness
+from pixtree.kernels.reference.pixels import in_bytes
 
 LARGEST = 1e6  # of learned features, far inside what float32 statistics bear
 UNIT = 10.0  # Lab units that count as a distance of 1
@@ -12,18 +13,6 @@ UNIT = 10.0  # Lab units that count as a distance of 1
 def all_within(values: Tensor, limit: float) -> bool:
     """Whether all values are numbers of at most that magnitude."""
     return bool((values.abs() <= limit).all())
-
-
-def in_bytes(image: Tensor) -> Tensor:
-    """Values of an image, uint8 or float 0..1, in bytes; floats within `BYTE_TOLERANCE` of a whole byte are that byte.
-
-    So a picture, its floats, and what normalisation and back leaves of them are decided alike.
-    """
-    if image.dtype == torch.uint8:
-        return image
-    scaled = image * 255.0
-    nearest = scaled.round()
-    return torch.where((scaled - nearest).abs() < BYTE_TOLERANCE, nearest, scaled)
 
 
 def colours(image: Tensor) -> Tensor:

@@ -139,6 +139,10 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
     "sum_upwards": lambda: [(torch.arange(197, dtype=torch.int32), *children())],
     "tree_levels": lambda: [(TREE, torch.zeros_like(levels_for(IMAGE)))],
     "volumes": lambda: [(TREE.parent, *children(), ALL)],
+    "ward_labels": lambda: [
+        (random(2, points, 5).float(), random(2, points, seed=1).float() + 0.1, count, rounds)
+        for points, count, rounds in ((23, 12, 8), (5, 4, 2), (2, 1, 8), (1, 1, 8))
+    ],
     "whole_bytes": lambda: [
         (images.to(dtype).requires_grad_(),)
         for images in (IMAGE[None] / 255.0, IMAGE[None] / 255.0 + 1e-6, random(2, 3, 9, 11) * 1.2 - 0.1)

@@ -32,6 +32,7 @@ class Kernels:
     lab = staticmethod(colour.lab)
     lightness = staticmethod(colour.lightness)
     cluster_labels = staticmethod(coarsening.cluster_labels)
+    ward_labels = staticmethod(coarsening.ward_labels)
     best_ancestors = staticmethod(cutting.best_ancestors)
     cheapest_cut = staticmethod(cutting.cheapest_cut)
     cut_labels = staticmethod(cutting.cut_labels)

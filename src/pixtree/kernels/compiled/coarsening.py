@@ -1,11 +1,14 @@
 """Trees of weighted points, compiled: the rounds of `reference.coarsening`, image by image in threads, ending when merges do."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from pixtree.kernels.reference.coarsening import FAR
+from pixtree.kernels.reference.coarsening import FAR, products_of_strips, strips
 from pixtree.runtime.jit import inlined, kernel
+from pixtree.runtime.scratch import scratch
 from pixtree.runtime.threads import each
 
 _f4 = np.float32
@@ -15,19 +18,67 @@ def cluster_labels(distances: Tensor, weights: Tensor, count: int, rounds: int, 
     """Which of `count` clusters each point is in, (B, n) int64; see the reference."""
     labels = torch.empty(weights.shape, dtype=torch.int64)
     between, mass, found = distances.detach().numpy(), weights.detach().contiguous().numpy(), labels.numpy()
-    each(lambda image: _cluster(between[image], mass[image], count, rounds, ward, found[image]), range(len(found)))
+
+    def of_image(image: int) -> None:
+        distance = _square(mass.shape[1])
+        _limit(between[image], distance)
+        _cluster(distance, mass[image], count, rounds, ward, found[image])
+
+    each(of_image, range(len(found)))
     return labels
 
 
+def ward_labels(features: Tensor, weights: Tensor, count: int, rounds: int) -> Tensor:
+    """Ward's tree of rows (B, n, D); see the reference. Distances are made where the tree then reads and changes them."""
+    rows, labels = features.detach(), torch.empty(weights.shape, dtype=torch.int64)
+    starts = [start for start, _ in strips(rows.shape[1])]
+    parts = [products.numpy() for products in products_of_strips(rows)]
+    squares, mass, found = rows.square().sum(dim=-1).numpy(), weights.detach().contiguous().numpy(), labels.numpy()
+
+    def of_image(image: int) -> None:
+        distance = _square(mass.shape[1])
+        for start, products in zip(starts, parts, strict=True):
+            _fill_strip(products[image], squares[image], start, distance)
+        _cluster(distance, mass[image], count, rounds, True, found[image])
+
+    each(of_image, range(len(found)))
+    return labels
+
+
+def _square(points: int) -> Any:
+    """Scratch memory of this thread for the distances (n, n) of one image."""
+    return scratch("tokens", points * points)[: points * points].view(np.float32).reshape(points, points)
+
+
 @kernel
-def _cluster(distances, weights, count, rounds, ward, labels) -> None:
-    """Labels of one image; a cluster lives on as its first point."""
-    points = weights.size
-    distance = np.empty((points, points), np.float32)
-    for i in range(points):
-        for j in range(points):
+def _limit(distances, distance) -> None:
+    """Copy distances (n, n); NaN is far away too."""
+    for i in range(distances.shape[0]):
+        for j in range(distances.shape[1]):
             d = distances[i, j]
-            distance[i, j] = d if d <= _f4(FAR) else _f4(FAR)  # NaN is far away too
+            distance[i, j] = d if d <= _f4(FAR) else _f4(FAR)
+
+
+@kernel
+def _fill_strip(products, squares, start, distance) -> None:
+    """Squared distances of the rows from `start` on, from their products with all that follow, on both sides of the diagonal."""
+    rows, points = products.shape[0], squares.size
+    for i in range(start, start + rows):
+        own, line, row = squares[i], products[i - start], distance[i]
+        for j in range(i + 1, points):
+            d = own + squares[j] - line[j - start] * _f4(2.0)
+            d = d if d <= _f4(FAR) else _f4(FAR)
+            row[j] = d if d > _f4(0.0) else _f4(0.0)
+        row[i] = _f4(0.0)
+    for i in range(start, points):  # the mirror image, row by row
+        for j in range(start, min(i, start + rows)):
+            distance[i, j] = distance[j, i]
+
+
+@kernel
+def _cluster(distance, weights, count, rounds, ward, labels) -> None:
+    """Labels of one image, whose distances (n, n) it overwrites; a cluster lives on as its first point."""
+    points = weights.size
     weight, parent, alive = weights.copy(), np.arange(points), np.arange(points)
     lowest, pick, line = np.empty(points, np.float32), np.empty(points, np.int64), np.empty(points, np.float32)
     edges, pairs = np.empty(points, np.int64), np.empty(points, np.int64)

@@ -17,6 +17,34 @@ import torch
 from torch import Tensor
 
 FAR = 1e30  # what counts as infinitely far: merges of it stay finite
+STRIPS = 4  # more would make the products small and slow
+
+
+def ward_labels(features: Tensor, weights: Tensor, count: int, rounds: int) -> Tensor:
+    """`cluster_labels` of Ward's tree of rows (B, n, D) float32 with weights (B, n)."""
+    return cluster_labels(_squared_distances(features.detach()), weights, count, rounds, True)
+
+
+def strips(points: int) -> list[tuple[int, int]]:
+    """Rows of a symmetric matrix in a few strips; of each only the part from the diagonal on is computed, 5/8 of all products."""
+    step = -(-points // STRIPS)
+    return [(start, min(start + step, points)) for start in range(0, points, step)]
+
+
+def products_of_strips(rows: Tensor) -> list[Tensor]:
+    """Products (B, end − start, n − start) of the rows (B, n, D) of every strip with those from its first on."""
+    return [rows[:, start:end] @ rows[:, start:].transpose(1, 2) for start, end in strips(rows.shape[1])]
+
+
+def _squared_distances(rows: Tensor) -> Tensor:
+    """Between all rows (B, n, D): (B, n, n), symmetric to the last bit; the diagonal carries no meaning."""
+    upper = rows.new_empty(*rows.shape[:2], rows.shape[1])
+    for (start, end), products in zip(strips(rows.shape[1]), products_of_strips(rows), strict=True):
+        upper[:, start:end, start:] = products
+    products = upper.triu(1)
+    products = products + products.transpose(1, 2)
+    squares = rows.square().sum(dim=-1)
+    return (squares[:, :, None] + squares[:, None] - products * 2.0).clamp_min(0.0)
 
 
 def cluster_labels(distances: Tensor, weights: Tensor, count: int, rounds: int, ward: bool) -> Tensor:

@@ -24,10 +24,17 @@ class Projections(NamedTuple):
     scale: float
     bias: Tensor | None
 
-    def attention(self, queries: Tensor | None = None) -> Tensor:
-        """The attention (B, heads, Q, L) of some queries, or of all."""
-        chosen = self.query if queries is None else queries
-        scores = (chosen * self.scale) @ self.key.transpose(-2, -1)
+    def attention(self) -> Tensor:
+        """The attention (B, heads, L, L) of all rows."""
+        return self._normalised((self.query * self.scale) @ self.key.transpose(-2, -1))
+
+    def attention_of_first(self, count: int) -> Tensor:
+        """The attention (B, heads, count, L) of the first rows, which are few: a matrix product would copy all keys first."""
+        chosen = self.query[:, :, :count] * self.scale
+        scores = [(self.key * row[:, :, None]).sum(dim=-1) for row in chosen.unbind(dim=2)]
+        return self._normalised(torch.stack(scores, dim=2))
+
+    def _normalised(self, scores: Tensor) -> Tensor:
         return (scores if self.bias is None else scores + self.bias).softmax(dim=-1)
 
 

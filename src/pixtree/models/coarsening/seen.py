@@ -44,8 +44,7 @@ class Seen(NamedTuple):
 
     def class_attention(self) -> Tensor:
         """How much the rows that the head reads attend to each token, mean over heads, (B, n)."""
-        chosen = self.made.query[:, :, : self.readers]
-        return self.made.attention(chosen)[..., self.prefix :].mean(dim=(1, 2))
+        return self.made.attention_of_first(self.readers)[..., self.prefix :].mean(dim=(1, 2))
 
     def received_attention(self) -> Tensor:
         """How much all rows attend to each token, mean over heads, (B, n)."""

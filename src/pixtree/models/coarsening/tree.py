@@ -7,11 +7,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from pixtree.kernels import kernels_for
+from pixtree.kernels.reference.coarsening import strips
 from pixtree.models.coarsening.seen import Seen
 
 ROUNDS = 8  # of the trees of photos' tokens, 99 % need seven or fewer
 LEAST = 1e-9  # weights are positive
-STRIPS = 4  # more would make the products small and slow
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class WardTree:
         else:
             features, weights = seen.read(), _attention(seen)
         kernels = kernels_for(self.backend, features.device)
-        labels: Tensor = kernels.cluster_labels(squared_distances(features), weights, count, ROUNDS, True)
+        labels: Tensor = kernels.ward_labels(features, weights, count, ROUNDS)
         return labels
 
     def asks_for_attention(self, readers: int) -> bool:
@@ -43,25 +43,6 @@ class WardTree:
     def flops(self, tokens: int, count: int, width: int, head: int) -> int:
         """Of the distances, and of the class token's attention."""
         return 2 * width * (sum((end - start) * (tokens - start) for start, end in strips(tokens)) + tokens)
-
-
-def squared_distances(features: Tensor) -> Tensor:
-    """Between all rows (B, n, D): (B, n, n), symmetric to the last bit; the diagonal carries no meaning."""
-    rows = features.detach()
-    upper = rows.new_empty(*rows.shape[:2], rows.shape[1])
-    for start, end in strips(rows.shape[1]):
-        upper[:, start:end, start:] = rows[:, start:end] @ rows[:, start:].transpose(1, 2)
-    # In place, since fresh memory costs more than the arithmetic.
-    products = upper.triu_(1) + upper.transpose(1, 2)
-    squares = rows.square().sum(dim=-1)
-    distances = squares[:, :, None] + squares[:, None]
-    return distances.sub_(products.mul_(2.0)).clamp_min_(0.0)
-
-
-def strips(tokens: int) -> list[tuple[int, int]]:
-    """Rows of a symmetric matrix in a few strips; of each only the part from the diagonal on is computed, 5/8 of all products."""
-    step = -(-tokens // STRIPS)
-    return [(start, min(start + step, tokens)) for start in range(0, tokens, step)]
 
 
 def _attention(seen: Seen) -> Tensor:

@@ -32,12 +32,12 @@ test-shuffled: setup  ## ten runs of the tests in random orders, about an hour; 
 
 LOWEST := .venv-lowest/bin
 # What depends on the versions of other packages; style, types and the oracles of the tests do not.
-LOWEST_TESTS := tests/kernels tests/trees tests/tokenizer tests/models tests/tasks tests/runtime tests/exports tests/cli tests/evaluation
+LOWEST_TESTS := tests/images tests/kernels tests/trees tests/tokenizer tests/models tests/tasks tests/runtime tests/exports tests/cli tests/evaluation
 
 .venv-lowest/ready: pyproject.toml constraints-lowest.txt
 	$(PYTHON) -m venv .venv-lowest
 	$(LOWEST)/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt torch
-	$(LOWEST)/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt -e '.[models,evaluate]' pytest hypothesis higra pycocotools
+	$(LOWEST)/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt -e '.[models,evaluate,tiff]' pytest hypothesis higra pycocotools
 	@touch $@
 
 test-lowest: .venv-lowest/ready  ## the lowest versions that pyproject.toml allows (torch but for one: see there)

@@ -12,6 +12,7 @@ from pixtree.vector.drawing import Drawing
 
 # Names and parameters that users rely on; a change here needs a line in CHANGELOG.md.
 TREE = ["similarity", "compactness", "energy", "floor"]
+READING = ["channel_axis", "window", "page"]
 SURFACE = {
     "AtMost": ["count", "criterion"],
     "Cosine": [],
@@ -28,18 +29,18 @@ SURFACE = {
     "Tokenizer.pretrained": ["budget", "changes"],
     "Ward": ["length_exponent"],
     "coarsen": ["model", "compute", "tokens", "schedule", "rule", "input_size", "backend", "pretrained", "model_args"],
-    "hierarchy": ["image", *TREE, "mask", "channel_axis", "backend"],
+    "hierarchy": ["image", *TREE, "mask", *READING, "backend"],
     "retrofit": [
         *("model", "tokens", "budget", "partitioner", "tokenizer"),
         *("position_resolution", "backend", "pretrained", "model_args"),
     ],
     "segment": [
         *("image", "tokens", "criterion", "at_most", "level", "budget"),
-        *("partitioner", "relax", "mask", "start_label", "channel_axis", *TREE, "backend"),
+        *("partitioner", "relax", "mask", "start_label", *READING, *TREE, "backend"),
     ],
     "vectorize": [
         *("image", "paths", "bytes", "psnr", "points", "colors", "style", "preset", "artwork"),
-        *("tolerance", "fast", "transparency", "groups", "ids", "passes", "channel_axis"),
+        *("tolerance", "fast", "transparency", "groups", "ids", "passes", *READING),
     ],
     "Hierarchy.cut": ["self", "tokens", "criterion", "at_most", "budget", "relax"],
     "Hierarchy.at_level": ["self", "level"],

@@ -191,3 +191,20 @@ def test_words_where_numbers_belong_are_a_usage_error(photo, out):
     assert result.exit_code == 2
     assert "Traceback" not in result.output
     assert list(out.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["segment", "hierarchy", "vectorize"])
+def test_every_command_takes_a_window_and_a_page(tmp_path, out, command):
+    pages = [Image.fromarray(np.arange(48, dtype=np.int32).reshape(6, 8) * 50 - 1000) for _ in range(2)]
+    pages[0].save(tmp_path / "scan.tif", save_all=True, append_images=pages[1:])
+    target = out / {"segment": "a.png", "hierarchy": "a.npz", "vectorize": "a.svg"}[command]
+    given = [command, tmp_path / "scan.tif", "-o", target]
+    assert_refused(run(*given, "--window", "auto"), out, "got 2 pages in", "choose one, from page=0 on")
+    assert_refused(run(*given, "--page", 1), out, 'got int32 from -1000 to 1350; pass window="auto"')
+    assert_refused(
+        run(*given, "--page", 1, "--window", "low"), out, "--window is auto or two numbers with a comma between, got 'low'"
+    )
+    few = ["--tokens", 4] if command == "segment" else []
+    result = run(*given, "--page", 1, "--window", "-160,240", *few)
+    assert result.exit_code == 0, result.output
+    assert target.exists()

@@ -146,7 +146,7 @@ def test_compactness_makes_regions_rounder():
     [
         (np.full((4, 4, 3), np.nan), {"tokens": 2}, "NaN"),
         (np.zeros((0, 4, 3), np.uint8), {"tokens": 2}, "empty|at least"),
-        (np.zeros((4, 4, 65), np.uint8), {"tokens": 2}, "64"),
+        (np.zeros((4, 4, 65), np.uint8), {"tokens": 2, "channel_axis": -1}, "64"),
         (np.zeros((4, 4, 3), np.uint8), {"tokens": 0}, "at least 1 region"),
         (np.zeros((4, 4, 3), np.uint8), {}, "exactly one"),
         (np.zeros((4, 4, 3), np.uint8), {"tokens": 2, "similarity": "nearest"}, "got 'nearest'"),

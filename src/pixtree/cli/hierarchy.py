@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pixtree.cli.errors import UsageError, reported
-from pixtree.cli.options import BackendName, Compactness, ImageFile, MaskFile, SimilarityName, checked_paths, parsed_counts
+from pixtree.cli.options import (
+    BackendName,
+    Compactness,
+    ImageFile,
+    MaskFile,
+    PageNumber,
+    SimilarityName,
+    WindowRange,
+    checked_paths,
+    parsed_counts,
+    parsed_window,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,6 +53,8 @@ def hierarchy(
         typer.Option(help="Draw the contours to this .png file. A contour is the darker the fewer regions it needs to appear."),
     ] = None,
     mask: MaskFile = None,
+    window: WindowRange = None,
+    page: PageNumber = None,
     similarity: SimilarityName = "likelihood",
     compactness: Compactness = 0.0,
     backend: BackendName = "auto",
@@ -50,15 +63,14 @@ def hierarchy(
     if counts is not None and levels:
         raise UsageError("a stack shows --counts or --levels, got both; give one of them")
     wanted = parsed_counts(counts, "--counts") if counts is not None else None
-    outputs = list(output or [])
+    shown, outputs = parsed_window(window), list(output or [])
     checked_paths(image, mask, contours, *outputs)
     _check_outputs(outputs, contours)
 
-    from pixtree.images import checked, checked_mask
+    from pixtree.images import checked_inside
     from pixtree.tasks.segment import hierarchy as build
 
-    picture = checked(image)
-    inside = checked_mask(mask, (picture.shape[1], picture.shape[2]))
+    picture, inside = checked_inside(image, mask, window=shown, page=page)
     tree = build(picture, mask=inside, similarity=similarity, compactness=compactness, backend=backend)
     for path in outputs:
         if path.suffix.lower() == ".npz":

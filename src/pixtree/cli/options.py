@@ -18,6 +18,15 @@ Compactness = Annotated[
         "--compactness", help="Weight of pixel coordinates. With 0.1 a distance of one pixel counts as much as one Lab unit."
     ),
 ]
+WindowRange = Annotated[
+    str | None,
+    typer.Option(
+        "--window",
+        help="Values that are black and white, such as 0,4095 or -160,240, or auto for robust percentiles.",
+        show_default=False,
+    ),
+]
+PageNumber = Annotated[int | None, typer.Option("--page", help="Page of a file that has several, from 0.", show_default=False)]
 BackendName = Annotated[str, typer.Option("--backend", help="Implementation of the kernels: auto, torch or numba.")]
 
 
@@ -27,6 +36,17 @@ def checked_paths(*paths: Path | None) -> None:
     twice = next((path for path in named if named.count(path) > 1), None)
     if twice is not None:
         raise UsageError(f"every input and output is a file of its own, got {twice.name!r} twice; give another name")
+
+
+def parsed_window(text: str | None) -> tuple[float, float] | str | None:
+    """The window of text such as 0,4095 or auto."""
+    if text is None or text == "auto":
+        return text
+    try:
+        low, high = (float(word) for word in text.split(","))
+    except ValueError:
+        raise ValueError(f"--window is auto or two numbers with a comma between, got {text!r}; try --window auto") from None
+    return low, high
 
 
 def parsed_counts(text: str, option: str) -> list[int]:

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pixtree.cli.errors import UsageError, reported
-from pixtree.cli.options import BackendName, Compactness, ImageFile, MaskFile, SimilarityName, checked_paths
+from pixtree.cli.options import (
+    BackendName,
+    Compactness,
+    ImageFile,
+    MaskFile,
+    PageNumber,
+    SimilarityName,
+    WindowRange,
+    checked_paths,
+    parsed_window,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,6 +54,8 @@ def segment(
         bool, typer.Option("--relax", help="Polish the boundaries; cuts with different counts are then no longer nested.")
     ] = False,
     mask: MaskFile = None,
+    window: WindowRange = None,
+    page: PageNumber = None,
     similarity: SimilarityName = "likelihood",
     compactness: Compactness = 0.0,
     partitioner: Annotated[
@@ -63,14 +75,16 @@ def segment(
     """Cut an image into connected regions and write them to a file."""
     wanted = {"tokens": tokens, "criterion": criterion, "at_most": at_most, "level": level}
     cut = checked_cut({name: value for name, value in wanted.items() if value is not None})
+    shown = parsed_window(window)
     checked_paths(image, mask, output, overlay)
     _check_outputs(output, format, overlay, overlay_style)
 
     from pixtree.exports import write
-    from pixtree.images import checked
+    from pixtree.images import checked_inside
 
-    picture = checked(image)
-    labels = _labels(picture, cut, mask, partitioner, relax=relax, similarity=similarity, compactness=compactness, backend=backend)
+    picture, inside = checked_inside(image, mask, window=shown, page=page)
+    options = {"relax": relax, "similarity": similarity, "compactness": compactness, "backend": backend}
+    labels = _labels(picture, cut, inside, partitioner, **options)
     write(output, labels, format=format, image=picture, file_name=image.name)
     count = int(labels.max()) + 1
     typer.echo(f"{count} region{'' if count == 1 else 's'}: {output}")
@@ -101,13 +115,11 @@ def _check_outputs(output: Path, format: str | None, overlay: Path | None, style
         checked_target(checked_png(overlay))
 
 
-def _labels(picture: "Tensor", cut: dict[str, Any], mask: Path | None, partitioner: str | None, **options: Any) -> "Tensor":
+def _labels(picture: "Tensor", cut: dict[str, Any], inside: "Tensor | None", partitioner: str | None, **options: Any) -> "Tensor":
     import torch
 
-    from pixtree.images import checked_mask
     from pixtree.tasks.segment import segment as segment_image
 
-    inside = checked_mask(mask, (picture.shape[1], picture.shape[2]))
     return torch.as_tensor(segment_image(picture, **cut, mask=inside, partitioner=partitioner, **options))
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from pixtree.cli.errors import UsageError, reported
+from pixtree.cli.options import PageNumber, WindowRange, parsed_window
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", ".gif")
 
@@ -48,6 +49,8 @@ def vectorize(
     groups: Annotated[int | None, typer.Option(help="Nest the paths in this many groups, which follow the tree.")] = None,
     ids: Annotated[bool, typer.Option("--ids", help="Give every path an id.")] = False,
     passes: Annotated[str, typer.Option(help="One of double, single (no <use> elements) and crisp.")] = "double",
+    window: WindowRange = None,
+    page: PageNumber = None,
     compress: Annotated[bool, typer.Option("--compress", help="Write .svgz instead of .svg by default.")] = False,
 ) -> None:
     """Turn images into SVG drawings of few shapes, without gaps between them."""
@@ -61,7 +64,7 @@ def vectorize(
         "style": style,
     }
     options |= {"tolerance": tolerance, "artwork": artwork or None, "fast": fast, "transparency": transparency}
-    options |= {"groups": groups, "ids": ids, "passes": passes}
+    options |= {"groups": groups, "ids": ids, "passes": passes, "window": parsed_window(window), "page": page}
     jobs = list(planned(images, output, ".svgz" if compress else ".svg"))
 
     from pixtree.tasks.vectorize import vectorize as vectorize_image

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pixtree.images import Image, checked, checked_mask
+from pixtree.images import ChannelAxis, Image, Window, checked_inside
 from pixtree.runtime import transfer
 from pixtree.runtime.backend import trees_on_host
 from pixtree.trees.batch import partition_images
@@ -31,7 +31,9 @@ def hierarchy(
     energy: str = _DEFAULTS.energy,
     floor: float = _DEFAULTS.floor,
     mask: NDArray[np.generic] | Tensor | None = None,
-    channel_axis: int | None = -1,
+    channel_axis: ChannelAxis = "auto",
+    window: Window | None = None,
+    page: int | None = None,
     backend: str = "auto",
 ) -> Hierarchy:
     """The tree of regions of one image; see `Hierarchy` for its cuts, contours and files.
@@ -40,7 +42,11 @@ def hierarchy(
     compactness: weight of pixel coordinates; 0.1 makes one pixel count as much as one Lab unit.
     energy: the quantity that nested cuts minimise, "likelihood" (default) or "squared_error".
     floor: the variance below which a region counts as flat, in squared Lab units.
-    mask: (H, W); pixels outside it belong to no region.
+    mask: (H, W); pixels outside it belong to no region. A masked array (np.ma) brings its own.
+    channel_axis: the axis of an array's channels; by default the last, if it has at most 4.
+    window: for data that is neither bytes nor floats in 0..1, such as 12-bit, CT or satellite images: the values that are black and
+        white, (low, high), or "auto" for robust percentiles.
+    page: the page of a file that has several, from 0.
 
     The tree of a tensor on another device is made on the host and stays there; backend="torch" makes it on the device.
 
@@ -52,10 +58,9 @@ def hierarchy(
     [1, 2, 50]
     """
     near, mask = _on_host(image, mask, backend)
-    picture = checked(near, channel_axis=channel_axis)
+    picture, inside = checked_inside(near, mask, channel_axis=channel_axis, window=window, page=page)
     if picture.ndim != 3:
         raise ValueError(f"a tree belongs to one image (C, H, W), got shape {tuple(picture.shape)}; loop over the batch")
-    inside = checked_mask(mask, (picture.shape[1], picture.shape[2]))
     return hierarchy_of_image(picture, TreeOptions(similarity, compactness, energy, floor), mask=inside, backend=backend)
 
 
@@ -71,7 +76,9 @@ def segment(
     relax: bool = False,
     mask: NDArray[np.generic] | Tensor | None = None,
     start_label: int = 0,
-    channel_axis: int | None = -1,
+    channel_axis: ChannelAxis = "auto",
+    window: Window | None = None,
+    page: int | None = None,
     similarity: Similarity | str = _DEFAULTS.similarity,
     compactness: float = _DEFAULTS.compactness,
     energy: str = _DEFAULTS.energy,
@@ -96,8 +103,7 @@ def segment(
     """
     wanted = budget_of(tokens=tokens, criterion=criterion, at_most=at_most, level=level, budget=budget)
     near, mask = _on_host(image, mask, backend)
-    pictures = checked(near, channel_axis=channel_axis)
-    inside = checked_mask(mask, (pictures.shape[-2], pictures.shape[-1]))
+    pictures, inside = checked_inside(near, mask, channel_axis=channel_axis, window=window, page=page)
     first = _checked_start(start_label, pictures.shape[-2] * pictures.shape[-1])
     batch = pictures if pictures.ndim == 4 else pictures[None]
     options = TreeOptions(named(similarity), compactness, energy, floor)

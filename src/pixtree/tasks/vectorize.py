@@ -2,13 +2,14 @@
 
 import io
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pixtree.images import Image, checked
+from pixtree.images import ChannelAxis, Image, Window, checked
 from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.paper_layers import paper_drawing
 from pixtree.vector.drawing import Drawing, over_white
@@ -39,7 +40,9 @@ def vectorize(
     groups: int | Sequence[int] | None = None,
     ids: bool = False,
     passes: str = "double",
-    channel_axis: int | None = -1,
+    channel_axis: ChannelAxis = "auto",
+    window: Window | None = None,
+    page: int | None = None,
 ) -> Drawing | TracedLayers:
     """The image as a drawing: `str(drawing)` is the SVG, `drawing.save("photo.svg")` (or .svgz) writes it.
 
@@ -56,6 +59,7 @@ def vectorize(
     over white. Drawings with alpha are always written with passes="single", since copies underneath would show through.
     groups: count or counts of coarser regions that nest the shapes as <g> elements. ids: give every path an id.
     passes: "double" (no gaps in any renderer), "single" (no <use> elements) or "crisp" (no anti-aliasing).
+    window, page: as of `hierarchy`, for data that is neither bytes nor floats in 0..1, and for files of several pages.
 
     >>> import numpy as np, pixtree
     >>> image = np.zeros((40, 60, 3), np.uint8)
@@ -67,8 +71,9 @@ def vectorize(
     given = {"paths": paths, "bytes": bytes, "psnr": psnr, "points": points, "colors": colors, "style": style}
     chosen = with_preset(preset, given | {"artwork": artwork, "tolerance": tolerance})
     limits = Limits(chosen.get("paths"), chosen.get("bytes"), chosen.get("psnr"), chosen.get("points"))
+    reading = {"channel_axis": channel_axis, "window": window, "page": page}
     if chosen["style"] == "paper":
-        return _paper(image, limits, channel_axis)
+        return _paper(image, limits, reading)
     tracing = Tracing(
         style=chosen["style"],
         rounds=0 if fast else ROUNDS,
@@ -79,7 +84,7 @@ def vectorize(
         groups=_counts(groups),
         markup=Markup(passes=passes, ids=ids, backing=not chosen["artwork"]),
     )
-    planes = planes_of(image, transparency=transparency, channel_axis=channel_axis)
+    planes = planes_of(image, transparency=transparency, **reading)
     return draw(_greyed(planes) if chosen["grey"] else planes, tracing, limits)
 
 
@@ -97,12 +102,13 @@ def draw(planes: Tensor, tracing: Tracing, limits: Limits) -> Drawing:
     return best_drawing(Source.of(planes, tracing, most=pixels), limits, lambda drawing: psnr_of(drawing, shown))
 
 
-def planes_of(image: Image, *, transparency: bool | None = None, channel_axis: int | None = -1) -> Tensor:
+def planes_of(image: Image, *, transparency: bool | None = None, **reading: Any) -> Tensor:
     """Planes (3, H, W) float32 in 0…255 of any grey, RGB or RGBA image; with alpha (4, H, W): colours times alpha, and alpha.
 
+    reading: the options of `checked`.
     Alpha is kept where `transparency` says so (None: where a pixel is not opaque), else composited over white.
     """
-    picture = checked(image, channel_axis=channel_axis, alpha=transparency is not False)
+    picture = checked(image, alpha=transparency is not False, **reading)
     if picture.ndim != 3 or picture.shape[0] not in (1, 3, 4):
         raise ValueError(
             f"an image to trace is grey, RGB or RGBA, got shape {tuple(picture.shape)} (C, H, W); choose such channels"
@@ -142,7 +148,7 @@ def _counts(groups: int | Sequence[int] | None) -> tuple[int, ...]:
     return counts
 
 
-def _paper(image: Image, limits: Limits, channel_axis: int | None) -> TracedLayers:
+def _paper(image: Image, limits: Limits, reading: dict[str, Any]) -> TracedLayers:
     if limits.paths is None or limits.sizes() or limits.psnr is not None:
         raise ValueError("style='paper' takes paths= only, got another budget; leave bytes=, points= and psnr= out")
-    return paper_drawing(planes_of(image, transparency=False, channel_axis=channel_axis), limits.paths)
+    return paper_drawing(planes_of(image, transparency=False, **reading), limits.paths)

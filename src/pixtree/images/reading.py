@@ -1,0 +1,152 @@
+"""Pixels of files and PIL images: which page, which mode, and one sentence for everything that decoders do not like."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pixtree.images import tiff
+from pixtree.images.pages import FileFaultError, chosen_page
+
+if TYPE_CHECKING:
+    import PIL.Image
+
+Background: TypeAlias = Literal["white", "black"]
+FRAMES = ("GIF", "WEBP", "PNG", "AVIF", "TIFF")  # formats whose frames are pictures of their own; a phone's MPO has one and helpers
+
+
+def decoded(image: Any, background: Background | None, page: int | None = None, exact: bool = False) -> NDArray[Any]:
+    """Pixels of a file or a PIL image: (H, W), (H, W, C) or, without a background, (H, W, 4); of a multichannel TIFF its channels.
+
+    They are uint8, uint16, int32 or float32, and of a TIFF of any type. `exact` refuses files whose numbers Pillow would round.
+    """
+    import PIL.Image
+
+    if isinstance(image, PIL.Image.Image):
+        if page is not None:
+            raise ValueError(f"page= chooses a page of a file, got a PIL image and page={page}; call image.seek({page})")
+        with _one_sentence("the PIL image"):
+            return _pixels(image, background)
+    if isinstance(image, str | os.PathLike):
+        return _read(Path(image), background, page, exact)
+    raise TypeError(f"an image is a path, PIL image, array or tensor, got {type(image).__name__}; try numpy.asarray")
+
+
+def _read(path: Path, background: Background | None, page: int | None, exact: bool) -> NDArray[Any]:
+    """Pixels of an image file, upright and read to the end, so that a truncated one fails here."""
+    import PIL.Image
+    import PIL.ImageOps
+
+    if path.is_dir():
+        raise ValueError(f"an image file is needed, got the folder '{path}'; name one file in it")
+    if not path.exists():
+        raise FileNotFoundError(f"an image file is needed, but '{path}' does not exist; check the path")
+    with _one_sentence(f"'{path}'", path):
+        found = tiff.read(path, page, background)
+        if found is not None:
+            return found
+        with PIL.Image.open(path) as image:
+            image.seek(_frame(image, path, page))
+            if exact and ";16" in str(image.tile) and image.mode in ("RGB", "RGBA", "LA"):
+                raise FileFaultError(
+                    f"a window needs the numbers of '{path}', but Pillow reads 16-bit colours as 8 bit; save it as TIFF "
+                    f"({tiff.INSTALL}), or pass an array"
+                )
+            image.load()
+            PIL.ImageOps.exif_transpose(image, in_place=True)
+            return _pixels(image, background)
+
+
+def _frame(image: "PIL.Image.Image", path: Path, page: int | None) -> int:
+    """The frame to read: the only one, or the one that is asked for."""
+    frames = [0]
+    count = int(getattr(image, "n_frames", 1))
+    if image.format in FRAMES and count > 1:
+        frames = [frame for frame in range(count) if image.format != "TIFF" or _is_picture(image, frame)]
+    return frames[chosen_page(len(frames), path, page)]
+
+
+def _is_picture(image: "PIL.Image.Image", frame: int) -> bool:
+    """Whether a frame of a TIFF is a page: a smaller copy of another one or a mask of transparency is none."""
+    image.seek(frame)
+    return not int(image.tag_v2.get(tiff.SUBFILE, 0)) & tiff.COPY_OR_MASK  # type: ignore[attr-defined]
+
+
+@contextmanager
+def _one_sentence(name: str, path: Path | None = None) -> Iterator[None]:
+    """Turn all errors of decoders inside into one ValueError that says what to do."""
+    import PIL.Image
+
+    try:
+        yield
+    except (MemoryError, PermissionError, FileFaultError):
+        raise
+    except (PIL.Image.DecompressionBombError, PIL.Image.DecompressionBombWarning) as fault:
+        raise ValueError(
+            f"an image file may have at most {2 * (PIL.Image.MAX_IMAGE_PIXELS or 0)} pixels, got more in {name}; "
+            "shrink it, or raise PIL.Image.MAX_IMAGE_PIXELS (--max-pixels on the command line) if you trust it"
+        ) from fault
+    except PIL.UnidentifiedImageError as fault:
+        raise ValueError(f"a readable PNG, JPEG, WebP or TIFF is needed, {_unidentified(name, path)}") from fault
+    except Exception as fault:  # decoders leak OSError, SyntaxError, struct.error, zlib.error and more
+        raise ValueError(f"an intact image is needed, got {name} ({fault}); get it again or save it as PNG") from fault
+
+
+def _unidentified(name: str, path: Path | None) -> str:
+    """The reason why Pillow does not know the file, from its first bytes."""
+    head = b"?"
+    if path is not None and path.is_file():
+        with path.open("rb") as stream:
+            head = stream.read(4)
+    if not head:
+        return f"but {name} is empty; save or download it again"
+    if head in tiff.MAGIC:
+        return f"but {name} is a TIFF that Pillow cannot read; {tiff.INSTALL}, or read it with another program and pass the array"
+    return f"but {name} is none of them, whatever its name; convert it to PNG"
+
+
+def _pixels(image: "PIL.Image.Image", background: Background | None) -> NDArray[Any]:
+    """Pixels of a PIL image: grey modes as (H, W), all others as (H, W, 3), alpha composited over `background`.
+
+    Without a background all modes are (H, W, 4), RGBA.
+    """
+    if image.mode.startswith("I"):
+        return _deep_grey(image, background)
+    if image.mode == "F":
+        return np.asarray(image) if background else _with_alpha(np.asarray(image), np.ones(image.size[::-1], np.float32))
+    if background is None:
+        return np.asarray(image.convert("RGBA"))
+    grey = image.mode in ("1", "L", "LA")
+    if image.has_transparency_data:
+        image = _composited(image, background)
+    return np.asarray(image.convert("L" if grey else "RGB"))
+
+
+def _composited(image: "PIL.Image.Image", background: Background) -> "PIL.Image.Image":
+    """An image with alpha in any form as it looks on a page of one colour, RGBA."""
+    import PIL.Image
+
+    page = PIL.Image.new("RGBA", image.size, background)
+    return PIL.Image.alpha_composite(page, image.convert("RGBA"))
+
+
+def _with_alpha(grey: NDArray[Any], alpha: NDArray[Any]) -> NDArray[Any]:
+    """Grey (H, W) and alpha (H, W) as RGBA (H, W, 4)."""
+    return np.stack((grey, grey, grey, alpha.astype(grey.dtype)), axis=2)
+
+
+def _deep_grey(image: "PIL.Image.Image", background: Background | None) -> NDArray[Any]:
+    """16-bit grey as uint16, that of a PNG too, which older Pillows hold in 32 bits; other 32-bit grey stays int32."""
+    array = np.asarray(image)
+    if image.mode.startswith("I;16") or image.format == "PNG":
+        array = array.astype(np.uint16)
+    key = image.info.get("transparency")  # PNG's colour key: this value is transparent
+    if background is None:
+        return _with_alpha(array, np.where(array == key, 0, 65535) if isinstance(key, int) else np.full_like(array, 65535))
+    if isinstance(key, int):
+        array = np.where(array == key, array.dtype.type(65535 if background == "white" else 0), array)
+    return array

@@ -1,0 +1,114 @@
+"""TIFF files of science: many channels, pages, and numbers that Pillow would round or refuse. They need tifffile, an extra."""
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pixtree.images.pages import FileFaultError, chosen_page
+
+MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+INSTALL = "run pip install 'pixtree[tiff]'"
+SUBFILE, ORIENTATION = 254, 274  # tags
+COPY_OR_MASK = 1 | 4  # bits of SUBFILE: a smaller copy, as in a pyramid, and a mask of transparency
+PLAIN_BITS = (1, 8)
+READ = ("MINISBLACK", "RGB")  # photometric interpretations that are taken as they are
+ASSOCIATED, UNASSOCIATED = 1, 2  # alpha, in the colours already or not
+UPRIGHT: dict[int, Callable[[NDArray[Any]], NDArray[Any]]] = {
+    2: np.fliplr,
+    3: lambda pixels: np.rot90(pixels, 2),
+    4: np.flipud,
+    5: lambda pixels: np.swapaxes(pixels, 0, 1),
+    6: lambda pixels: np.rot90(pixels, -1),
+    7: lambda pixels: np.swapaxes(np.rot90(pixels, 2), 0, 1),
+    8: np.rot90,
+}
+
+
+def read(path: Path, page: int | None, background: str | None) -> NDArray[Any] | None:
+    """Pixels (H, W) or (H, W, C) of a TIFF; None where Pillow reads it as well, or is the only one that can.
+
+    Channels that are stored as pages (axes CYX of OME and ImageJ) are one image. Alpha is composited, as for all files.
+    """
+    with path.open("rb") as stream:
+        if stream.read(4) not in MAGIC:
+            return None
+    if find_spec("tifffile") is None:
+        return None
+    import tifffile
+
+    try:
+        with tifffile.TiffFile(path) as file:
+            return _of_file(file, path, page, background)
+    except (tifffile.TiffFileError, ImportError):
+        return None  # Pillow's message is as good
+    except ValueError as fault:
+        if "requires the 'imagecodecs' package" in str(fault):
+            return None  # a compression that Pillow may know
+        raise
+
+
+def _of_file(file: Any, path: Path, page: int | None, background: str | None) -> NDArray[Any] | None:
+    pages = [one for one in file.pages if not int(one.subfiletype) & COPY_OR_MASK]
+    whole = None if page is not None or len(pages) < 2 else _channels_of_pages(file, len(pages))
+    if whole is not None:
+        _check_pixels(whole.shape[0] * whole.shape[1])
+        return whole
+    one = pages[chosen_page(len(pages), path, page)]
+    if _is_plain(one) or one.photometric is None or one.photometric.name not in READ:
+        return None
+    _check_pixels(one.imagewidth * one.imagelength)
+    if one.axes not in ("YX", "YXS", "SYX"):
+        raise FileFaultError(
+            f"an image is one page of a file, got a volume with axes {one.axes} in '{path}'; pass a slice as an array"
+        )
+    pixels: NDArray[Any] = one.asarray()
+    pixels = np.moveaxis(pixels, 0, 2) if one.axes == "SYX" else pixels
+    pixels = _composited(pixels, one.extrasamples, background)
+    turned: NDArray[Any] = UPRIGHT.get(_orientation(one), np.asarray)(pixels)
+    return turned
+
+
+def _is_plain(page: Any) -> bool:
+    """Whether Pillow reads a page with all its numbers: bytes, 16-bit grey and 32-bit floats."""
+    if page.samplesperpixel > 1:
+        return bool(page.bitspersample in PLAIN_BITS and page.samplesperpixel <= 4)
+    kind = None if page.dtype is None else page.dtype.str[1:]
+    return page.bitspersample in PLAIN_BITS or kind in ("u2", "f4")
+
+
+def _channels_of_pages(file: Any, count: int) -> NDArray[Any] | None:
+    """Channels (H, W, C) that the file's metadata says are its pages; None for stacks of slices or times."""
+    series = file.series[0]
+    longer = "".join(axis for axis, length in zip(series.axes, series.shape, strict=True) if length > 1 or axis in "YX")
+    if longer != "CYX" or len(series.pages) != count:
+        return None
+    pixels: NDArray[Any] = series.asarray().reshape(-1, *series.shape[-2:])
+    return np.moveaxis(pixels, 0, 2)
+
+
+def _check_pixels(count: int) -> None:
+    """Pillow's limit for files that unpack to more than anyone expects."""
+    import PIL.Image
+
+    if PIL.Image.MAX_IMAGE_PIXELS is not None and count > 2 * PIL.Image.MAX_IMAGE_PIXELS:
+        raise PIL.Image.DecompressionBombError(f"{count} pixels")
+
+
+def _composited(pixels: NDArray[Any], extra: tuple[int, ...], background: str | None) -> NDArray[Any]:
+    """Pixels without their alpha, if the last channel is one and a background is given."""
+    if background is None or pixels.ndim == 2 or len(extra) != 1 or int(extra[0]) not in (ASSOCIATED, UNASSOCIATED):
+        return pixels
+    most = 1.0 if pixels.dtype.kind == "f" else float(np.iinfo(pixels.dtype).max)
+    alpha = pixels[..., -1:] / most
+    ground = most if background == "white" else 0.0
+    colours = pixels[..., :-1] * (alpha if int(extra[0]) == UNASSOCIATED else 1.0) + ground * (1.0 - alpha)
+    return (colours if pixels.dtype.kind == "f" else np.rint(colours)).astype(pixels.dtype)
+
+
+def _orientation(page: Any) -> int:
+    tag = page.tags.get(ORIENTATION)
+    return 1 if tag is None else int(tag.value)

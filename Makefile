@@ -37,7 +37,7 @@ LOWEST_TESTS := tests/images tests/kernels tests/trees tests/tokenizer tests/mod
 .venv-lowest/ready: pyproject.toml constraints-lowest.txt
 	$(PYTHON) -m venv .venv-lowest
 	$(LOWEST)/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt torch
-	$(LOWEST)/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt -e '.[models,evaluate,tiff]' pytest hypothesis higra pycocotools
+	$(LOWEST)/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt -e '.[models,evaluate,tiff,geo]' pytest hypothesis higra pycocotools
 	@touch $@
 
 test-lowest: .venv-lowest/ready  ## the lowest versions that pyproject.toml allows (torch but for one: see there)

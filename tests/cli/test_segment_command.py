@@ -208,3 +208,15 @@ def test_every_command_takes_a_window_and_a_page(tmp_path, out, command):
     result = run(*given, "--page", 1, "--window", "-160,240", *few)
     assert result.exit_code == 0, result.output
     assert target.exists()
+
+
+@pytest.mark.parametrize("cut", [("--tokens", 70_000), ("--level", 0)])
+def test_more_labels_than_a_png_holds_are_refused_before_any_work(tmp_path, out, cut, monkeypatch):
+    def worked(*_, **__):
+        raise AssertionError
+
+    monkeypatch.setattr("pixtree.tasks.segment.segment", worked)
+    Image.fromarray(np.zeros((250, 300), np.uint8)).save(tmp_path / "wide.png")
+    refused = run("segment", tmp_path / "wide.png", "-o", out / "labels.png", *cut)
+    count = 69_999 if cut[0] == "--tokens" else 74_999
+    assert_refused(refused, out, f"a 16-bit PNG holds values up to 65535, got {count}; write .tif or .npz instead")

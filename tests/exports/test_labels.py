@@ -73,9 +73,9 @@ def test_a_named_format_needs_no_suffix(tmp_path):
 def test_an_unknown_suffix_lists_the_choices(tmp_path):
     with pytest.raises(ValueError, match=r"\.png, \.tif, \.tiff, \.npz, got"):
         write_labels(tmp_path / "labels.bmp", LABELS)
-    with pytest.raises(ValueError, match=r"\.geojson, \.coco\.json, got"):
+    with pytest.raises(ValueError, match=r"\.geojson, \.coco\.json, \.gpkg, \.shp, got"):
         write(tmp_path / "labels.json", LABELS)
-    with pytest.raises(ValueError, match="png, tiff, npz, geojson, coco, got 'bmp'"):
+    with pytest.raises(ValueError, match="png, tiff, npz, geojson, coco, gpkg, shp, got 'bmp'"):
         write(tmp_path / "labels", LABELS, format="bmp")
 
 

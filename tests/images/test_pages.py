@@ -1,7 +1,5 @@
 """Volumes, pages and channels: what is one image, what is not, and how to choose."""
 
-import sys
-
 import numpy as np
 import PIL.Image
 import pytest
@@ -172,9 +170,3 @@ def test_a_window_refuses_colours_that_pillow_rounds(tmp_path):
         f"a window needs the numbers of '{path}', but Pillow reads 16-bit colours as 8 bit; "
         "save it as TIFF (run pip install 'pixtree[tiff]'), or pass an array"
     )
-
-
-def test_tifffile_is_loaded_for_tiff_files_only(tmp_path):
-    assert "tifffile" in sys.modules  # this file loads it
-    PIL.Image.fromarray(STACK[0]).save(tmp_path / "a.png")
-    assert checked(tmp_path / "a.png").shape == (1, 8, 9)

@@ -38,7 +38,7 @@ def segment(
         typer.Option(
             "--output",
             "-o",
-            help="Write the regions to this file: .png, .tif or .npz for a label map, .geojson or .coco.json.",
+            help="Write the regions to this file: .png, .tif or .npz for a label map, .geojson, .gpkg, .shp or .coco.json.",
             show_default=False,
         ),
     ],
@@ -63,7 +63,8 @@ def segment(
     ] = None,
     backend: BackendName = "auto",
     format: Annotated[
-        str | None, typer.Option(help="Format of the output: png, tiff, npz, geojson or coco. By default the suffix decides.")
+        str | None,
+        typer.Option(help="Format of the output: png, tiff, npz, geojson, gpkg, shp or coco. By default the suffix decides."),
     ] = None,
     overlay: Annotated[
         Path | None, typer.Option(help="Also draw the regions over the image and write the picture to this .png file.")
@@ -79,15 +80,13 @@ def segment(
     checked_paths(image, mask, output, overlay)
     _check_outputs(output, format, overlay, overlay_style)
 
-    from pixtree.exports import write
     from pixtree.images import checked_inside
 
     picture, inside = checked_inside(image, mask, window=shown, page=page)
+    _check_room(output, format, cut, picture, inside)
     options = {"relax": relax, "similarity": similarity, "compactness": compactness, "backend": backend}
     labels = _labels(picture, cut, inside, partitioner, **options)
-    write(output, labels, format=format, image=picture, file_name=image.name)
-    count = int(labels.max()) + 1
-    typer.echo(f"{count} region{'' if count == 1 else 's'}: {output}")
+    _write(output, format, labels, picture, image)
     if overlay is not None:
         _draw(overlay, overlay_style, picture, labels)
         typer.echo(f"{overlay_style} overlay: {overlay}")
@@ -115,12 +114,34 @@ def _check_outputs(output: Path, format: str | None, overlay: Path | None, style
         checked_target(checked_png(overlay))
 
 
+def _check_room(output: Path, format: str | None, cut: dict[str, Any], picture: "Tensor", inside: "Tensor | None") -> None:
+    """Refuse more labels than the format holds, before any work; how many a criterion chooses is known only after it."""
+    from pixtree.exports import check_room
+
+    pixels = int(inside.sum()) if inside is not None else picture.shape[1] * picture.shape[2]
+    known = pixels if cut.get("level") == 0 else min(cut.get("tokens", 1), pixels)
+    check_room(output, known, format=format, masked=inside is not None and not bool(inside.all()))
+
+
 def _labels(picture: "Tensor", cut: dict[str, Any], inside: "Tensor | None", partitioner: str | None, **options: Any) -> "Tensor":
     import torch
 
     from pixtree.tasks.segment import segment as segment_image
 
     return torch.as_tensor(segment_image(picture, **cut, mask=inside, partitioner=partitioner, **options))
+
+
+def _write(output: Path, format: str | None, labels: "Tensor", picture: "Tensor", image: Path) -> None:
+    """Write the regions, and say how many there are, where, and in which coordinates."""
+    from pixtree.exports import POLYGONS, format_of, write
+    from pixtree.exports.georeference import coordinates_of, georeference_of
+
+    reference = georeference_of(image) if format_of(output, format) in POLYGONS else None
+    write(output, labels, format=format, image=picture, file_name=image.name, reference=reference)
+    count = int(labels.max()) + 1
+    typer.echo(f"{count} region{'' if count == 1 else 's'}: {output}")
+    if format_of(output, format) in POLYGONS:
+        typer.echo(f"coordinates: {coordinates_of(image, reference)}")
 
 
 def _draw(path: Path, style: str, picture: "Tensor", labels: "Tensor") -> None:

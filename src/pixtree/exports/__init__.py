@@ -1,23 +1,36 @@
 """Partitions and trees as files: label maps, polygons, annotations, pictures."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pixtree.exports import geofiles
 from pixtree.exports import labels as maps
-from pixtree.exports.labels import LabelsLike, checked_format, format_by_suffix, write_labels
+from pixtree.exports.georeference import Georeference, georeference_of
+from pixtree.exports.labels import LabelsLike, check_values, checked_format, format_by_suffix, write_labels
 from pixtree.exports.regions import coco, geojson
 from pixtree.files import write_json
 
 if TYPE_CHECKING:
     from pixtree.images import Image
 
-SUFFIXES = {**maps.SUFFIXES, ".geojson": "geojson", ".coco.json": "coco"}
+SUFFIXES = {**maps.SUFFIXES, ".geojson": "geojson", ".coco.json": "coco", **geofiles.SUFFIXES}
 FORMATS = tuple(dict.fromkeys(SUFFIXES.values()))
+POLYGONS = ("geojson", *geofiles.SUFFIXES.values())  # formats with coordinates
 
 
 def format_of(path: str | Path, format: str | None = None) -> str:
-    """The format of an output: the one that is named, else the one of its suffix."""
-    return format_by_suffix(path, SUFFIXES) if format is None else checked_format(format, FORMATS)
+    """The format of an output: the one that is named, else the one of its suffix; refused if a package for it is missing."""
+    found = format_by_suffix(path, SUFFIXES) if format is None else checked_format(format, FORMATS)
+    if found in geofiles.DRIVERS:
+        geofiles.check_geopandas()
+    return found
+
+
+def check_room(path: str | Path, regions: int, *, format: str | None = None, masked: bool = False) -> None:
+    """Refuse more regions than the format can number, before they are made."""
+    if format_of(path, format) == "png":
+        check_values(regions - 1 + masked)
 
 
 def write(
@@ -27,11 +40,19 @@ def write(
     format: str | None = None,
     image: "Image | None" = None,
     file_name: str = "",
+    reference: Georeference | None = None,
 ) -> None:
-    """Write one image's regions in any format; polygons get mean colours from `image`, annotations name the `file_name`."""
+    """Write one image's regions in any format; polygons get mean colours from `image`, annotations name the `file_name`.
+
+    Polygons have the coordinates of `reference`, or of the image where it is a georeferenced file; see `geojson`.
+    """
+    if reference is None and isinstance(image, str | os.PathLike):
+        reference = georeference_of(image)
     match format_of(path, format):
         case "geojson":
-            write_json(path, geojson(labels, image))
+            write_json(path, geojson(labels, image, reference))
+        case "gpkg" | "shp" as geographic:
+            geofiles.write_geofile(path, geojson(labels, image, reference), geographic, reference)
         case "coco":
             write_json(path, coco(labels, file_name=file_name))
         case label_format:

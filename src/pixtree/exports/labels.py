@@ -80,14 +80,19 @@ def _array(labels: object) -> NDArray[np.integer]:
     return np.asarray(labels.detach().cpu().numpy() if hasattr(labels, "detach") else labels)
 
 
+def check_values(largest: int) -> None:
+    """Refuse values that a PNG cannot hold."""
+    if largest > LARGEST_PNG_VALUE:
+        raise ValueError(f"a 16-bit PNG holds values up to {LARGEST_PNG_VALUE}, got {largest}; write .tif or .npz instead")
+
+
 def _write_png(path: Path, labels: NDArray[np.int32]) -> None:
     from PIL import Image
     from PIL.PngImagePlugin import PngInfo
 
     shift = int((label_map(labels) < 0).any())
     stored = np.maximum(labels, -1) + shift
-    if stored.max(initial=0) > LARGEST_PNG_VALUE:
-        raise ValueError(f"a 16-bit PNG holds values up to {LARGEST_PNG_VALUE}, got {stored.max()}; write .tif or .npz instead")
+    check_values(int(stored.max(initial=0)))
     note = PngInfo()
     note.add_text("Description", "value = label + 1, 0 = outside the mask" if shift else "value = label")
     with replacing(path) as temporary:

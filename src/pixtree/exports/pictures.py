@@ -42,9 +42,9 @@ def displayed(image: "Image", shape: tuple[int, ...] | None = None) -> Picture:
 
     With `shape` (H, W) the image must have that size, the one of the labels it is drawn with.
     """
-    from pixtree.images import checked
+    from pixtree.images import checked_inside
 
-    pixels = checked(image)
+    pixels, _ = checked_inside(image, None, channel_axis=-1)  # of a masked array too
     if pixels.ndim != 3:
         raise ValueError(f"a picture is made of one image, got {pixels.shape[0]} images; pass images[i]")
     if shape is not None and tuple(pixels.shape[1:]) != tuple(shape):

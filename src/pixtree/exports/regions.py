@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pixtree.exports.georeference import PIXELS, Georeference
 from pixtree.exports.labels import LabelsLike, numbered
 from pixtree.exports.pictures import displayed, region_colours
 from pixtree.kernels.cracks import Rings, rings, without_collinear
@@ -16,16 +17,18 @@ if TYPE_CHECKING:
     from pixtree.images import Image
 
 Json = dict[str, Any]
+LONGITUDE_LATITUDE = "EPSG:4326"  # what GeoJSON means unless it says otherwise
 LONGEST_CODE = 7  # characters of a 32-bit count, 5 bits each
 
 
-def geojson(labels: LabelsLike, image: "Image | None" = None) -> Json:
+def geojson(labels: LabelsLike, image: "Image | None" = None, reference: Georeference | None = None) -> Json:
     """A GeoJSON FeatureCollection with one feature per label.
 
-    Coordinates are pixel corners (x, y) with y downwards, not longitude and latitude. Rings are closed, wound as RFC 7946
-    asks (outer rings positive in the shoelace formula over (x, y), holes negative), with corners only where they turn.
-    A label of several 4-connected pieces is a MultiPolygon. Properties: `label`, `area` in pixels, and with an image
-    `mean_color` (R, G, B in 0..255).
+    Coordinates are those of the georeference, as `georeference_of` reads it from a file: y runs up, and the member `crs` names the
+    reference system unless it is longitude and latitude. Without one they are pixel corners (x, y) with y downwards, not longitude
+    and latitude. The member `pixtree` says which. Rings are closed, wound as RFC 7946 asks (outer rings positive in the shoelace
+    formula over (x, y), holes negative), with corners only where they turn. A label of several 4-connected pieces is a
+    MultiPolygon. Properties: `label`, `area` in pixels, and with an image `mean_color` (R, G, B in 0..255).
     """
     present, regions = numbered(labels)
     colours = None if image is None else region_colours(displayed(image, regions.shape), regions).round(2).tolist()
@@ -35,8 +38,9 @@ def geojson(labels: LabelsLike, image: "Image | None" = None) -> Json:
         properties: Json = {"label": int(present[region]), "area": areas[region]}
         if colours is not None:
             properties["mean_color"] = colours[region]
-        features.append({"type": "Feature", "properties": properties, "geometry": _geometry(polygons)})
-    return {"type": "FeatureCollection", "features": features}
+        placed = polygons if reference is None else [[_placed(ring, reference) for ring in rings] for rings in polygons]
+        features.append({"type": "Feature", "properties": properties, "geometry": _geometry(placed)})
+    return {"type": "FeatureCollection", **_system(reference), "features": features}
 
 
 def coco(labels: LabelsLike, *, file_name: str = "") -> Json:
@@ -87,6 +91,22 @@ def _polygons(regions: NDArray[np.int32], count: int) -> list[list[Any]]:
 def _closed(found: Rings, index: int) -> list[list[int]]:
     corners: list[list[int]] = found.ring(index).tolist()
     return [*corners, corners[0]]
+
+
+def _placed(ring: list[list[int]], reference: Georeference) -> list[list[float]]:
+    """A closed ring in the coordinates of the file, wound as before."""
+    corners = reference.placed(ring)
+    return corners[::-1] if reference.mirrors else corners
+
+
+def _system(reference: Georeference | None) -> Json:
+    """Members that name the coordinates; `crs` is that of the first GeoJSON, which GDAL and QGIS read and write."""
+    members: Json = {"pixtree": {"coordinates": PIXELS if reference is None else str(reference)}}
+    if reference is not None and reference.crs is not None and reference.crs != LONGITUDE_LATITUDE:
+        authority, _, code = reference.crs.partition(":")
+        name = f"urn:ogc:def:crs:{authority}::{code}" if authority == "EPSG" else reference.crs
+        members["crs"] = {"type": "name", "properties": {"name": name}}
+    return members
 
 
 def _geometry(polygons: list[list[Any]]) -> Json:

@@ -89,6 +89,7 @@ def config_of(model: PixtreeViT) -> dict[str, Any]:
         "partitioner": _partitioner_config(model.partitioner),
         "tokenizer": tokenizer.options.flat(),
         "position_resolution": model.position_resolution,
+        "image_size": list(model.image_size),
     }
     try:
         json.dumps(config)
@@ -114,6 +115,7 @@ def model_of(config: Mapping[str, Any]) -> PixtreeViT:
         tokenizer=options,
         position_resolution=config["position_resolution"],
     )
+    model.set_input_size(tuple(config["image_size"]) if "image_size" in config else None)
     model.partitioner = _partitioner_from(config["partitioner"])
     model.name, model.model_args = config["architecture"], dict(config["model_args"])
     return model

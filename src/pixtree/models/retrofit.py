@@ -63,6 +63,7 @@ def retrofit(
     built = _tokenizer(stem, config, chosen, tokenizer, position_resolution, backend)
     name = model if isinstance(model, str) else str(config.get("architecture", ""))
     result = PixtreeViT(built, without_stem(vit), _engine(partitioner, tokens, stem), name)
+    result.image_size = (stem.grid[0] * stem.patch, stem.grid[1] * stem.patch)
     result.model_args = dict(model_args) if isinstance(model, str) else None
     return result.train(vit.training)
 

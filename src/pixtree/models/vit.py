@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
+from pixtree.images import Image
 from pixtree.models.backbone import Backbone, TokenSequence
-from pixtree.models.positions import on_grid, positions_of
+from pixtree.models.positions import Grid, PatchPositions, on_grid, positions_of, resampled
 from pixtree.models.rotary import rotary_embedding
 from pixtree.partitioners import Baseline
 from pixtree.tokenizer.counts import PerPatch
@@ -17,6 +18,9 @@ from pixtree.tokenizer.tokenizer import Tokenizer
 from pixtree.tokenizer.tokens import Tokens
 from pixtree.trees.cuts import Exactly
 from pixtree.trees.partition import Partition, Partitioner
+
+if TYPE_CHECKING:
+    from pixtree.models.prediction import Predictions
 
 
 class PixtreeViT(nn.Module):
@@ -36,7 +40,8 @@ class PixtreeViT(nn.Module):
         super().__init__()
         self.tokenizer, self.backbone, self.partitioner = tokenizer, Backbone(vit), partitioner
         self.name = name
-        self.pretrained_cfg = getattr(vit, "pretrained_cfg", {})
+        self.pretrained_cfg = getattr(vit, "pretrained_cfg", None) or {}
+        self.image_size: Grid = tuple(self.pretrained_cfg.get("input_size", (3, 224, 224))[1:])  # that `predict` resizes to
         self.default_cfg = self.pretrained_cfg
         self.model_args: dict[str, Any] | None = None  # of timm.create_model, where a name was given
         self.feature_info = vit.feature_info
@@ -45,6 +50,11 @@ class PixtreeViT(nn.Module):
     def vit(self) -> Any:
         """The timm model that is held, without its stem."""
         return self.backbone.vit
+
+    @property
+    def in_channels(self) -> int:
+        """C, the channels of an image."""
+        return int(self.tokenizer.options.encoder.channels)
 
     @property
     def num_classes(self) -> int:
@@ -78,7 +88,8 @@ class PixtreeViT(nn.Module):
 
     def pixels(self, images: Tensor) -> Tensor:
         """Images as the tokenizer takes them: uint8, or floats with mean and std undone."""
-        channels = self.tokenizer.options.encoder.channels
+        check_tensor(images)
+        channels = self.in_channels
         if images.ndim != 4 or images.shape[1] != channels or 0 in images.shape:
             raise ValueError(
                 f"expected images (B, {channels}, H, W) of at least one pixel, got shape {tuple(images.shape)}; reshape them"
@@ -137,6 +148,22 @@ class PixtreeViT(nn.Module):
             labels, count = tokens.partition.labels, tokens.features.shape[1]
             rope = rotary_embedding(rope, labels, count, self.tokenizer.options.sampling.patch, tokens.backend)
         return TokenSequence(tokens.sequence(), tokens.sequence_mask(), rope)
+
+    def predict(self, images: Image | Sequence[Image], top: int = 5, **reading: Any) -> "Predictions":
+        """The `top` classes of any image, or of a list of them, with their names where the model knows them.
+
+        Images are paths, PIL images, arrays or tensors of pixels, as everywhere in pixtree; they are resized, cropped and
+        normalised as timm does it for this model. `reading`: window=, page= and channel_axis= of images.
+
+        >>> import numpy as np, pixtree
+        >>> model = pixtree.retrofit("vit_tiny_patch16_224", tokens=25, depth=1)
+        >>> found = model.predict(np.zeros((40, 60, 3), np.uint8), top=3)
+        >>> found.classes.shape, len(found.names[0])
+        (torch.Size([1, 3]), 3)
+        """
+        from pixtree.models.prediction import predict
+
+        return predict(self, images, top, **reading)
 
     # What a timm model has
 
@@ -211,6 +238,32 @@ class PixtreeViT(nn.Module):
         """Recompute blocks in the backward pass instead of keeping their values."""
         self.vit.grad_checkpointing = enable
 
+    def set_input_size(self, img_size: int | Grid | None = None, patch_size: int | Grid | None = None) -> None:
+        """Continue at another image size, as timm has it: the position table moves to its grid, and `predict` resizes to it.
+
+        Images of any size are taken before and after.
+        """
+        patch, positions = self.tokenizer.options.sampling.patch, self.tokenizer.positions
+        if patch_size not in (None, patch, (patch, patch)):
+            raise ValueError(
+                f"a retrofit keeps the patch of its model, {patch} pixels, got patch_size={patch_size}; "
+                "set it on the timm model first"
+            )
+        if img_size is None:
+            return
+        size = (img_size, img_size) if isinstance(img_size, int) else (int(img_size[0]), int(img_size[1]))
+        if min(size) < patch:
+            raise ValueError(
+                f"an image has at least one patch a side, {patch} pixels, got img_size={img_size}; choose a larger one"
+            )
+        self.image_size = size
+        grid = (size[0] // patch, size[1] // patch)
+        if isinstance(positions, PatchPositions) and positions.grid != grid:
+            table = resampled(positions.table.detach(), positions.grid, grid)
+            moved = PatchPositions(table, grid, patch, positions.backend)
+            moved.table.requires_grad_(positions.table.requires_grad)
+            self.tokenizer.positions = moved.to(positions.table)  # its device and precision
+
     def set_position_resolution(self, bins: int) -> None:
         """Continue with a position table of bins × bins; a patch on the old grid embeds as before where bins is a multiple."""
         positions, options = self.tokenizer.positions, self.tokenizer.options
@@ -239,6 +292,15 @@ class PixtreeViT(nn.Module):
         from pixtree.models.checkpoint import from_pretrained
 
         return from_pretrained(source, **options)
+
+
+def check_tensor(images: Any) -> None:
+    """Refuse paths, PIL images and arrays where a tensor is needed, and name the way to give them."""
+    if not isinstance(images, Tensor):
+        raise TypeError(
+            f"forward takes a tensor (B, C, H, W), normalised or uint8, got {type(images).__name__}; "
+            "call predict, which takes paths, PIL images and arrays"
+        )
 
 
 def _check_partition(given: Partition | Cuts, images: Tensor, tokens: int | None) -> None:

@@ -47,6 +47,11 @@ class EncodedRegions:
 
 def shape_of(images: Tensor) -> tuple[int, int]:
     """Height and width of images (B, C, H, W), or an error if they are no batch."""
+    if not isinstance(images, Tensor):
+        raise TypeError(
+            f"a tokenizer takes a tensor (B, C, H, W), uint8 or float in 0..1, got {type(images).__name__}; "
+            "pass pixtree.images.checked(image)[None]"
+        )
     if images.ndim != 4:
         raise ValueError(
             f"expected a batch of images (B, C, H, W), got shape {tuple(images.shape)}; add a dimension by image[None]"

@@ -10,7 +10,7 @@ from torch.nn import functional
 from pixtree.models.positions import Grid, on_grid, patch_grid
 from pixtree.models.rotary import places_of_regions, rotary_at
 from pixtree.models.timm_import import timm
-from pixtree.models.vit import PixtreeViT
+from pixtree.models.vit import PixtreeViT, check_tensor
 from pixtree.runtime.transfer import filled
 
 
@@ -57,6 +57,7 @@ def stem_flops(model: Any) -> int:
 
 def enter(model: Any, images: Tensor, input_size: Grid | None = None) -> Entry:
     """Rows for images (B, C, H, W), by the model's own stem; with `input_size` the images are resized to it first."""
+    check_tensor(images)
     return _of_regions(model, images) if isinstance(model, PixtreeViT) else _of_patches(model, images, input_size)
 
 

@@ -1,12 +1,13 @@
 """CoarseViT: a timm model, or a retrofit, whose tokens merge between attention and MLP of its blocks."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from pixtree.images import Image
 from pixtree.models.adapters import pools_prefix
 from pixtree.models.coarsening.blocks import attend, norm_of_mlp, think
 from pixtree.models.coarsening.compute import total_flops
@@ -16,7 +17,10 @@ from pixtree.models.coarsening.seen import Rule, Seen
 from pixtree.models.coarsening.trace import TokenTree, averaged, summed, unfolded
 from pixtree.models.positions import Grid
 from pixtree.models.rotary import rotary_at
-from pixtree.models.vit import taken_blocks
+from pixtree.models.vit import PixtreeViT, taken_blocks
+
+if TYPE_CHECKING:
+    from pixtree.models.prediction import Predictions
 
 
 class Coarse(NamedTuple):
@@ -65,6 +69,18 @@ class CoarseViT(nn.Module):
         return self.gflops * 1e9 / total_flops(self.vit, stem_flops(self.model), tokens, (tokens,) * depth)
 
     @property
+    def in_channels(self) -> int:
+        """C, the channels of an image."""
+        held = self.model
+        return int(held.in_channels if isinstance(held, PixtreeViT) else held.patch_embed.proj.in_channels)
+
+    @property
+    def image_size(self) -> Grid:
+        """Height and width that `predict` resizes to: those of the model that is held."""
+        size: Grid = self.model.image_size if isinstance(self.model, PixtreeViT) else self.model.patch_embed.img_size
+        return size
+
+    @property
     def num_classes(self) -> int:
         """Outputs of the classifier, 0 without one."""
         return int(self.vit.num_classes)
@@ -85,6 +101,12 @@ class CoarseViT(nn.Module):
     def global_pool(self) -> str:
         """How the head pools."""
         return str(self.vit.global_pool)
+
+    def predict(self, images: Image | Sequence[Image], top: int = 5, **reading: Any) -> "Predictions":
+        """The `top` classes of any image, or of a list of them, with their names where the model knows them; see `PixtreeViT`."""
+        from pixtree.models.prediction import predict
+
+        return predict(self, images, top, **reading)
 
     # What a timm model has
 
@@ -141,6 +163,12 @@ class CoarseViT(nn.Module):
         if intermediates_only:
             return outputs
         return self._unfolded(self.vit.norm(coarse[-1].rows), coarse[-1]), outputs
+
+    def set_input_size(self, img_size: int | Grid | None = None, patch_size: int | Grid | None = None) -> None:
+        """Continue at another image size, as timm has it; the model that is held changes, the schedule keeps its shares."""
+        if self.input_size is not None:
+            raise ValueError(f"this model resizes its images to {self.input_size}, got img_size={img_size}; coarsen it anew")
+        self.model.set_input_size(img_size, patch_size)
 
     def get_classifier(self) -> Any:
         """The head's last layer, or both of a distilled model."""

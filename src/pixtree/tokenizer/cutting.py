@@ -40,6 +40,9 @@ class Cuts:
     fixed: Tensor | None = None  # (B, K, P), in distances
     levels: Tensor | None = None  # (B, 4, L) int32, see `ExactCut`
 
+    def __repr__(self) -> str:
+        return f"Cuts({self.partition!r})"
+
 
 def cuts_of_partition(partition: Partition) -> Cuts:
     """A partition that no tree made."""

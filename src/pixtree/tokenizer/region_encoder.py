@@ -29,6 +29,9 @@ class EncodedRegions:
     colours: Tensor  # W f* (B, N, C)
     fixed: Tensor | None  # what else decides the partition, (B, K, P); None without gradients
 
+    def __repr__(self) -> str:
+        return f"EncodedRegions({self.partition!r}, {self.pooled.shape[2]} features)"
+
     @property
     def count(self) -> int:
         """N, rows per image."""

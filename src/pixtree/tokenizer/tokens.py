@@ -24,6 +24,16 @@ class Tokens:
     full: bool
     backend: str = "auto"
 
+    def __repr__(self) -> str:
+        batch, rows, width = self.features.shape
+        prefix = self.prefix.shape[1]
+        before = "" if prefix == 0 else f", {prefix} prefix token{'' if prefix == 1 else 's'}"
+        padded = "" if self.full else ", padded"
+        return f"Tokens({batch} image{'' if batch == 1 else 's'}, {rows} tokens of {width} numbers{padded}{before})"
+
+    def _repr_png_(self) -> bytes:
+        return self.partition._repr_png_()
+
     def sequence(self) -> Tensor:
         """Prefix and features, (B, K + N, D).
 

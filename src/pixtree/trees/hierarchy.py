@@ -26,6 +26,15 @@ class Contours(NamedTuple):
     right: Tensor  # (H, W−1) int32
     down: Tensor  # (H−1, W) int32
 
+    def __repr__(self) -> str:
+        return f"Contours({self.right.shape[0]}×{self.down.shape[1]} pixels)"
+
+    def _repr_png_(self) -> bytes:
+        from pixtree.images.encoding import png
+        from pixtree.trees.pictures import contour_map
+
+        return png(contour_map(self))
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Hierarchy(TreeStructure):
@@ -39,6 +48,14 @@ class Hierarchy(TreeStructure):
     >>> tree.shape, tree.leaves, len(tree.parent)
     ((20, 20), 400, 799)
     """
+
+    def __repr__(self) -> str:
+        height, width = self.shape
+        inside = "" if self.mask is None else f", {self.leaves:,} of them inside its mask"
+        return f"Hierarchy({height}×{width} pixels{inside}, {self.levels} levels)"
+
+    def _repr_png_(self) -> bytes:
+        return self.contours()._repr_png_()
 
     def cut(
         self,

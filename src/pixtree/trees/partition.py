@@ -94,6 +94,18 @@ class Partition:
     def __len__(self) -> int:
         return int(self.labels.shape[0])
 
+    def __repr__(self) -> str:
+        batch, height, width = self.labels.shape
+        fewest, most = (int(end) for end in self.counts.aminmax())
+        regions = f"{most} region{'' if most == 1 else 's'}" if fewest == most else f"{fewest} to {most} regions"
+        return f"Partition({f'{batch} images of ' if batch != 1 else ''}{height}×{width} pixels, {regions})"
+
+    def _repr_png_(self) -> bytes:
+        from pixtree.images.encoding import png
+        from pixtree.trees.pictures import partition_picture
+
+        return png(partition_picture(self))
+
     def __getitem__(self, index: int) -> "Partition":
         return Partition(self.labels[operator.index(index)][None])
 

@@ -96,6 +96,12 @@ class Drawing:
     def __str__(self) -> str:
         return self.text
 
+    def __repr__(self) -> str:
+        return f"Drawing({self.size[0]}×{self.size[1]} pixels, {self.paths} path{'' if self.paths == 1 else 's'})"
+
+    def _repr_svg_(self) -> str:
+        return self.text
+
     @property
     def bytes(self) -> int:
         """Size of the SVG file."""

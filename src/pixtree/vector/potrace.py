@@ -34,6 +34,12 @@ class TracedLayers:
     def __str__(self) -> str:
         return self.text
 
+    def __repr__(self) -> str:
+        return f"TracedLayers({self.size[0]}×{self.size[1]} pixels, {self.paths} path{'' if self.paths == 1 else 's'})"
+
+    def _repr_svg_(self) -> str:
+        return self.text
+
     @property
     def bytes(self) -> int:
         """Size of the SVG file."""

@@ -20,6 +20,11 @@ class TokenTree:
     labels: tuple[Tensor, ...]
     base: Tensor
 
+    def __repr__(self) -> str:
+        batch, tokens = self.labels[0].shape
+        left = ", ".join(map(str, self.counts))
+        return f"TokenTree({batch} image{'' if batch == 1 else 's'}, {tokens} tokens, after the blocks {left})"
+
     @cached_property
     def counts(self) -> tuple[int, ...]:
         """Tokens after each block; all images of a batch have the same."""

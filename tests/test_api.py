@@ -29,14 +29,14 @@ SURFACE = {
     "Tokenizer.pretrained": ["budget", "changes"],
     "Ward": ["length_exponent"],
     "coarsen": ["model", "compute", "tokens", "schedule", "rule", "input_size", "backend", "pretrained", "model_args"],
-    "hierarchy": ["image", *TREE, "mask", *READING, "backend"],
+    "hierarchy": ["image", *TREE, "mask", *READING, "backend", "words"],
     "retrofit": [
         *("model", "tokens", "budget", "partitioner", "tokenizer"),
         *("position_resolution", "backend", "pretrained", "model_args"),
     ],
     "segment": [
         *("image", "tokens", "criterion", "at_most", "level", "budget"),
-        *("partitioner", "relax", "mask", "start_label", *READING, *TREE, "backend"),
+        *("partitioner", "relax", "mask", "start_label", *READING, *TREE, "backend", "words"),
     ],
     "vectorize": [
         *("image", "paths", "bytes", "psnr", "points", "colors", "style", "preset", "artwork"),
@@ -45,6 +45,7 @@ SURFACE = {
     "Hierarchy.cut": ["self", "tokens", "criterion", "at_most", "budget", "relax"],
     "Hierarchy.at_level": ["self", "level"],
     "Hierarchy.contours": ["self"],
+    "Hierarchy.table": ["self", "tokens", "values"],
     "Hierarchy.to_higra": ["self"],
     "Hierarchy.to_linkage": ["self"],
     "Hierarchy.save": ["self", "path"],
@@ -59,7 +60,15 @@ SURFACE = {
 }
 RESULTS = (Drawing, PixtreeViT, Tokens)  # made by public functions
 EXAMPLES = [
-    *("Hierarchy.cut", "Hierarchy.at_level", "Hierarchy.contours", "Hierarchy.save", "Partition.from_labels", "Partition.areas"),
+    *(
+        "Hierarchy.cut",
+        "Hierarchy.at_level",
+        "Hierarchy.contours",
+        "Hierarchy.table",
+        "Hierarchy.save",
+        "Partition.from_labels",
+        "Partition.areas",
+    ),
     *("Partition.boxes", "Partition.adjacency", "Tokenizer.paper", "Tokenizer.pretrained"),
 ]
 

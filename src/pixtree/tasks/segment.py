@@ -2,6 +2,7 @@
 
 import operator
 from dataclasses import fields
+from typing import Never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from torch import Tensor
 from pixtree.images import ChannelAxis, Image, Window, checked_inside
 from pixtree.runtime import transfer
 from pixtree.runtime.backend import trees_on_host
+from pixtree.tasks.foreign_words import refuse
 from pixtree.trees.batch import partition_images
 from pixtree.trees.build import hierarchy_of_image
 from pixtree.trees.criteria import Criterion
@@ -35,6 +37,7 @@ def hierarchy(
     window: Window | None = None,
     page: int | None = None,
     backend: str = "auto",
+    **words: Never,
 ) -> Hierarchy:
     """The tree of regions of one image; see `Hierarchy` for its cuts, contours and files.
 
@@ -57,6 +60,8 @@ def hierarchy(
     >>> [int(tree.cut(tokens=count).counts[0]) for count in (1, 2, 50)]
     [1, 2, 50]
     """
+    if words:
+        refuse("hierarchy", words)
     near, mask = _on_host(image, mask, backend)
     picture, inside = checked_inside(near, mask, channel_axis=channel_axis, window=window, page=page)
     if picture.ndim != 3:
@@ -84,6 +89,7 @@ def segment(
     energy: str = _DEFAULTS.energy,
     floor: float = _DEFAULTS.floor,
     backend: str = "auto",
+    **words: Never,
 ) -> NDArray[np.int32] | Tensor:
     """Labels (H, W) int32 of the regions of an image: `segment(photo, tokens=200)` has exactly 200, each 4-connected.
 
@@ -101,6 +107,8 @@ def segment(
     >>> labels.shape, int((labels == labels[20, 30]).sum())
     ((40, 60), 400)
     """
+    if words:
+        refuse("segment", words)
     wanted = budget_of(tokens=tokens, criterion=criterion, at_most=at_most, level=level, budget=budget)
     near, mask = _on_host(image, mask, backend)
     pictures, inside = checked_inside(near, mask, channel_axis=channel_axis, window=window, page=page)

@@ -39,7 +39,11 @@ def _terminate(*_: object) -> NoReturn:
     sys.exit(TERMINATED)
 
 
+def message_of(fault: BaseException) -> str:
+    """The message of an error on one line."""
+    return " ".join(str(fault).split()) or "not enough memory"  # MemoryError often says nothing
+
+
 def _exit(fault: Exception, code: int) -> typer.Exit:
-    message = " ".join(str(fault).split()) or "not enough memory"  # MemoryError often says nothing
-    typer.echo(f"error: {message}", err=True)
+    typer.echo(f"error: {message_of(fault)}", err=True)
     return typer.Exit(code)

@@ -38,9 +38,9 @@ def vectors(
 ) -> None:
     """Measure drawings of the images of a folder: error, similarity, paths, bytes, seconds."""
     from pixtree.cli.evaluate import _check_outputs
-    from pixtree.cli.vectorize import _inside
+    from pixtree.cli.sources import expanded
 
-    images = _inside(folder)
+    images = expanded([folder])
     _check_outputs(output, None, plot)
     methods = _methods(_numbers("--paths", paths), _numbers("--bytes", bytes), baselines, style=style, fast=fast)
 

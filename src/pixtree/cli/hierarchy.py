@@ -1,20 +1,25 @@
-"""`pixtree hierarchy`: draw the tree of an image or save it."""
+"""`pixtree hierarchy`: draw the trees of images or save them."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from pixtree.cli.errors import UsageError, reported
+from pixtree.cli.examples import with_examples
+from pixtree.cli.jobs import Done, Job, planned, run
 from pixtree.cli.options import (
+    AsJson,
     BackendName,
     Compactness,
-    ImageFile,
+    ImageFiles,
     MaskFile,
+    MaxPixels,
+    Overwrite,
     PageNumber,
     SimilarityName,
     WindowRange,
-    checked_paths,
     parsed_counts,
     parsed_window,
 )
@@ -28,59 +33,104 @@ if TYPE_CHECKING:
 STACK_COUNTS = (300, 80, 20, 5)
 MOST_PLANES = 5
 MOST_REGIONS = 2_000  # in a level that is drawn: more would be a blur
+EXAMPLES = (
+    "pixtree hierarchy photo.jpg -o levels.png --counts 1000,200,50,10",
+    "pixtree hierarchy photo.jpg -o tree.npz --contours contours.png",
+    "pixtree hierarchy photos -o trees --format npz",
+)
+Outputs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help="Draw a stack of cuts to a .png file, or save the tree as .npz. May be repeated. Or a folder, for several images.",
+    ),
+]
+Format = Annotated[str | None, typer.Option(help="Format of outputs in a folder: png (default) or npz.")]
+Counts = Annotated[
+    str | None, typer.Option(help="Numbers of regions of the cuts in the stack, separated by commas, such as 1000,200,50,10.")
+]
+Levels = Annotated[bool, typer.Option("--levels", help="Stack the levels of the tree (its rounds of merging) instead of cuts.")]
+ContourFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="Draw the contours to this .png file or folder. A contour is the darker the fewer regions it needs to appear."
+    ),
+]
+
+
+class Drawing(NamedTuple):
+    """What is done to every image."""
+
+    options: dict[str, Any]
+    reading: dict[str, Any]
+    mask: Path | None
+    counts: list[int] | None
+    levels: bool
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    app.command("hierarchy")(hierarchy)
+    app.command("hierarchy", epilog=with_examples(EXAMPLES))(hierarchy)
 
 
 @reported()
 def hierarchy(
-    image: ImageFile,
-    output: Annotated[
-        list[Path] | None,
-        typer.Option("--output", "-o", help="Draw a stack of cuts to a .png file, or save the tree as .npz. May be repeated."),
-    ] = None,
-    counts: Annotated[
-        str | None, typer.Option(help="Numbers of regions of the cuts in the stack, separated by commas, such as 1000,200,50,10.")
-    ] = None,
-    levels: Annotated[
-        bool, typer.Option("--levels", help="Stack the levels of the tree (its rounds of merging) instead of cuts.")
-    ] = False,
-    contours: Annotated[
-        Path | None,
-        typer.Option(help="Draw the contours to this .png file. A contour is the darker the fewer regions it needs to appear."),
-    ] = None,
+    images: ImageFiles,
+    output: Outputs = None,
+    format: Format = None,
+    counts: Counts = None,
+    levels: Levels = False,
+    contours: ContourFile = None,
     mask: MaskFile = None,
     window: WindowRange = None,
     page: PageNumber = None,
     similarity: SimilarityName = "likelihood",
     compactness: Compactness = 0.0,
     backend: BackendName = "auto",
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+    max_pixels: MaxPixels = None,
 ) -> None:
-    """Build the tree of an image, and draw or save it."""
+    """Build the trees of images, and draw or save them."""
     if counts is not None and levels:
         raise UsageError("a stack shows --counts or --levels, got both; give one of them")
-    wanted = parsed_counts(counts, "--counts") if counts is not None else None
-    shown, outputs = parsed_window(window), list(output or [])
-    checked_paths(image, mask, contours, *outputs)
-    _check_outputs(outputs, contours)
+    drawing = Drawing(
+        {"similarity": similarity, "compactness": compactness, "backend": backend},
+        {"window": parsed_window(window), "page": page},
+        mask,
+        parsed_counts(counts, "--counts") if counts is not None else None,
+        levels,
+    )
+    outputs: dict[str, tuple[Path | None, str]] = {
+        name: (path, f".{_folder_format(format)}") for name, path in _checked_outputs(list(output or []), contours).items()
+    }
+    outputs["contours"] = (contours, ".contours.png")
+    jobs = planned(images, outputs, mask)
+    run(jobs, lambda job, stage: _grown(job, drawing, stage), overwrite=overwrite, as_json=as_json)
 
+
+def _grown(job: Job, drawing: Drawing, stage: Callable[[str], None]) -> Done:
+    """One image: read, its tree grown, drawn and saved."""
     from pixtree.images import checked_inside
     from pixtree.tasks.segment import hierarchy as build
 
-    picture, inside = checked_inside(image, mask, window=shown, page=page)
-    tree = build(picture, mask=inside, similarity=similarity, compactness=compactness, backend=backend)
-    for path in outputs:
-        if path.suffix.lower() == ".npz":
+    stage("reading")
+    picture, inside = checked_inside(job.source, drawing.mask, **drawing.reading)
+    stage("growing the tree")
+    tree = build(picture, mask=inside, **drawing.options)
+    done = Done([], {"pixels": tree.leaves, "levels": tree.levels, "outputs": [str(path) for path in job.targets.values()]})
+    stage("writing")
+    for option, path in job.targets.items():
+        if option == "contours":
+            done.lines.append(_draw_contours(path, tree))
+        elif path.suffix.lower() == ".npz":
             tree.save(path)
-            typer.echo(f"tree of {tree.leaves} pixels, {tree.levels} levels: {path}")
+            done.lines.append(f"tree of {tree.leaves} pixels, {tree.levels} levels: {path}")
         else:
-            planes = shown_levels(tree) if levels else shown_cuts(tree, wanted)
-            _draw_stack(path, picture, planes)
-    if contours is not None:
-        _draw_contours(contours, tree)
+            planes = shown_levels(tree) if drawing.levels else shown_cuts(tree, drawing.counts)
+            done.lines.append(_draw_stack(path, picture, planes))
+    return done
 
 
 def shown_cuts(tree: "Hierarchy", counts: list[int] | None) -> list["Partition"]:
@@ -100,32 +150,37 @@ def shown_levels(tree: "Hierarchy") -> list["Partition"]:
     return found or [tree.at_level(tree.levels)]
 
 
-def _check_outputs(outputs: list[Path], contours: Path | None) -> None:
-    """Refuse outputs that cannot be written, before any work."""
+def _folder_format(format: str | None) -> str:
+    if format not in (None, "png", "npz"):
+        raise ValueError(f"a tree is written as png (a picture) or npz, got {format!r}; choose one of them")
+    return format or "png"
+
+
+def _checked_outputs(outputs: list[Path], contours: Path | None) -> dict[str, Path]:
+    """The outputs by the name of their option; those that cannot be written are refused before any work."""
     from pixtree.exports.pictures import checked_png
-    from pixtree.files import checked_target
 
     if not outputs and contours is None:
         raise UsageError("a tree goes to --output or --contours, got neither; give one of them")
     for path in outputs:
-        if path.suffix.lower() not in (".png", ".npz"):
+        if not path.is_dir() and path.suffix.lower() not in (".png", ".npz"):
             raise ValueError(f"a tree is written as .png (a picture) or .npz, got {str(path)!r}; change its suffix")
-        checked_target(path)
-    if contours is not None:
-        checked_target(checked_png(contours))
+    if contours is not None and not contours.is_dir():
+        checked_png(contours)
+    return {"output" if index == 0 else f"output {index + 1}": path for index, path in enumerate(outputs)}
 
 
-def _draw_stack(path: Path, picture: "Tensor", planes: list["Partition"]) -> None:
+def _draw_stack(path: Path, picture: "Tensor", planes: list["Partition"]) -> str:
     from pixtree.exports.levels import level_stack
     from pixtree.exports.pictures import save_png
 
     save_png(path, level_stack(picture, planes))
     counts = ", ".join(str(int(plane.counts[0])) for plane in planes)
-    typer.echo(f"stack of levels with {counts} regions: {path}")
+    return f"stack of levels with {counts} regions: {path}"
 
 
-def _draw_contours(path: Path, tree: "Hierarchy") -> None:
+def _draw_contours(path: Path, tree: "Hierarchy") -> str:
     from pixtree.exports.pictures import contour_map, save_png
 
     save_png(path, contour_map(tree.contours()))
-    typer.echo(f"contours: {path}")
+    return f"contours: {path}"

@@ -1,5 +1,6 @@
 """The entry point: `pixtree`, its groups of commands and its version."""
 
+import logging
 from importlib.metadata import version
 from typing import Annotated
 
@@ -7,14 +8,22 @@ import typer
 
 from pixtree.cli import doctor, evaluate, hierarchy, segment, train, vectorize
 from pixtree.cli.errors import end_in_order
+from pixtree.cli.log import log_to_stderr
 
+FIRST_STEPS = """pixtree turns images into trees of regions. Try first:
+
+  pixtree doctor                                              # is everything in place?
+  pixtree segment photo.jpg -o labels.png --overlay seen.png  # 200 superpixels
+  pixtree vectorize photo.jpg                                 # an SVG drawing beside the photo
+  pixtree hierarchy photo.jpg -o levels.png                   # the tree, as a stack of cuts
+
+pixtree --help lists all commands, pixtree segment --help the options of one.
+pixtree --install-completion lets the Tab key complete them."""
 GROUPS = (segment, hierarchy, vectorize, train, evaluate, doctor)
 
 app = typer.Typer(
     name="pixtree",
     help="Turn images into trees of regions.",
-    no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -28,13 +37,19 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def options(
+    context: typer.Context,
     wanted: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more about what is done.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say errors only.")] = False,
 ) -> None:
     """Turn images into trees of regions, and trees into superpixels, drawings and tokens."""
+    log_to_stderr(logging.INFO if verbose else logging.ERROR if quiet else logging.WARNING)
+    if context.invoked_subcommand is None:
+        typer.echo(FIRST_STEPS)
 
 
 def main() -> None:

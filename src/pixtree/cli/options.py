@@ -7,7 +7,10 @@ import typer
 
 from pixtree.cli.errors import UsageError
 
-ImageFile = Annotated[Path, typer.Argument(help="The image, a PNG, JPEG, WebP or TIFF file.", show_default=False)]
+ImageFiles = Annotated[
+    list[Path],
+    typer.Argument(help="Images, folders of images, or patterns such as 'photos/*.jpg' in quotes.", show_default=False),
+]
 MaskFile = Annotated[Path | None, typer.Option("--mask", help="An image that is black where pixels belong to no region.")]
 SimilarityName = Annotated[
     str, typer.Option("--similarity", help="Similarity of regions: likelihood, ward, gaussian, cosine or tanimoto.")
@@ -28,14 +31,39 @@ WindowRange = Annotated[
 ]
 PageNumber = Annotated[int | None, typer.Option("--page", help="Page of a file that has several, from 0.", show_default=False)]
 BackendName = Annotated[str, typer.Option("--backend", help="Implementation of the kernels: auto, torch or numba.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace outputs that exist; otherwise they are kept.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")]
+
+
+def _raise_limit(pixels: int | None) -> int | None:
+    """Let Pillow open images of so many pixels: it warns above its limit, and refuses above twice that."""
+    if pixels is not None:
+        import PIL.Image
+
+        PIL.Image.MAX_IMAGE_PIXELS = max(pixels, 1)
+    return pixels
+
+
+MaxPixels = Annotated[
+    int | None,
+    typer.Option(
+        "--max-pixels",
+        callback=_raise_limit,
+        help="Open images of so many pixels; by default larger ones than 179 million are refused, for they may be attacks.",
+        show_default=False,
+    ),
+]
 
 
 def checked_paths(*paths: Path | None) -> None:
     """Refuse a file that is named twice: an output must replace neither an input nor another output."""
-    named = [path.resolve() for path in paths if path is not None]
-    twice = next((path for path in named if named.count(path) > 1), None)
-    if twice is not None:
-        raise UsageError(f"every input and output is a file of its own, got {twice.name!r} twice; give another name")
+    seen: set[Path] = set()
+    for path in paths:
+        if path is None:
+            continue
+        if path.resolve() in seen:
+            raise UsageError(f"every input and output is a file of its own, got {path.name!r} twice; give another name")
+        seen.add(path.resolve())
 
 
 def parsed_window(text: str | None) -> tuple[float, float] | str | None:

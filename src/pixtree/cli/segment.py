@@ -1,20 +1,25 @@
-"""`pixtree segment`: write the regions of an image to a file."""
+"""`pixtree segment`: write the regions of images to files."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from pixtree.cli.errors import UsageError, reported
+from pixtree.cli.examples import with_examples
+from pixtree.cli.jobs import Done, Job, planned, run
 from pixtree.cli.options import (
+    AsJson,
     BackendName,
     Compactness,
-    ImageFile,
+    ImageFiles,
     MaskFile,
+    MaxPixels,
+    Overwrite,
     PageNumber,
     SimilarityName,
     WindowRange,
-    checked_paths,
     parsed_window,
 )
 
@@ -23,73 +28,124 @@ if TYPE_CHECKING:
 
 DEFAULT_TOKENS = 200
 OVERLAYS = ("boundaries", "mean", "random")
+EXAMPLES = (
+    "pixtree segment photo.jpg -o labels.png --tokens 200 --overlay seen.png",
+    "pixtree segment scene.tif -o fields.gpkg --criterion aicc --window auto",
+    "pixtree segment 'photos/*.jpg' -o labels --format npz",
+)
+Output = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        help="Write the regions to this file: .png, .tif or .npz for a label map, .geojson, .gpkg, .shp or .coco.json. "
+        "Or to this folder, for several images.",
+        show_default=False,
+    ),
+]
+Tokens = Annotated[int | None, typer.Option(help=f"Cut into exactly this many regions (default {DEFAULT_TOKENS}).")]
+CriterionName = Annotated[str | None, typer.Option(help="Let a criterion choose the number of regions: aic, aicc, bic or cic.")]
+AtMostCount = Annotated[
+    int | None, typer.Option(help="Let the criterion (aicc by default) choose, but use at most this many regions.")
+]
+LevelNumber = Annotated[int | None, typer.Option(help="Use this level of the tree; level 0 has one region per pixel.")]
+Relax = Annotated[
+    bool, typer.Option("--relax", help="Polish the boundaries; cuts with different counts are then no longer nested.")
+]
+PartitionerName = Annotated[
+    str | None, typer.Option(help="Use another method, such as grid, quadtree or slic. It takes no other option than --tokens.")
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        help="Format of the output: png, tiff, npz, geojson, gpkg, shp or coco. By default the suffix decides, and png in a folder."
+    ),
+]
+Overlay = Annotated[
+    Path | None, typer.Option(help="Also draw the regions over the image and write the picture to this .png file or folder.")
+]
+OverlayStyle = Annotated[str, typer.Option(help="Content of the overlay: boundaries, mean (colours) or random (colours).")]
+
+
+class Cutting(NamedTuple):
+    """What is done to every image."""
+
+    cut: dict[str, Any]
+    options: dict[str, Any]
+    reading: dict[str, Any]
+    mask: Path | None
+    format: str
+    style: str
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    app.command("segment")(segment)
+    app.command("segment", epilog=with_examples(EXAMPLES))(segment)
 
 
 @reported()
 def segment(
-    image: ImageFile,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Write the regions to this file: .png, .tif or .npz for a label map, .geojson, .gpkg, .shp or .coco.json.",
-            show_default=False,
-        ),
-    ],
-    tokens: Annotated[int | None, typer.Option(help=f"Cut into exactly this many regions (default {DEFAULT_TOKENS}).")] = None,
-    criterion: Annotated[
-        str | None, typer.Option(help="Let a criterion choose the number of regions: aic, aicc, bic or cic.")
-    ] = None,
-    at_most: Annotated[
-        int | None, typer.Option(help="Let the criterion (aicc by default) choose, but use at most this many regions.")
-    ] = None,
-    level: Annotated[int | None, typer.Option(help="Use this level of the tree; level 0 has one region per pixel.")] = None,
-    relax: Annotated[
-        bool, typer.Option("--relax", help="Polish the boundaries; cuts with different counts are then no longer nested.")
-    ] = False,
+    images: ImageFiles,
+    output: Output,
+    tokens: Tokens = None,
+    criterion: CriterionName = None,
+    at_most: AtMostCount = None,
+    level: LevelNumber = None,
+    relax: Relax = False,
     mask: MaskFile = None,
     window: WindowRange = None,
     page: PageNumber = None,
     similarity: SimilarityName = "likelihood",
     compactness: Compactness = 0.0,
-    partitioner: Annotated[
-        str | None, typer.Option(help="Use another method, such as grid, quadtree or slic. It takes no other option than --tokens.")
-    ] = None,
+    partitioner: PartitionerName = None,
     backend: BackendName = "auto",
-    format: Annotated[
-        str | None,
-        typer.Option(help="Format of the output: png, tiff, npz, geojson, gpkg, shp or coco. By default the suffix decides."),
-    ] = None,
-    overlay: Annotated[
-        Path | None, typer.Option(help="Also draw the regions over the image and write the picture to this .png file.")
-    ] = None,
-    overlay_style: Annotated[
-        str, typer.Option(help="Content of the overlay: boundaries, mean (colours) or random (colours).")
-    ] = "boundaries",
+    format: Format = None,
+    overlay: Overlay = None,
+    overlay_style: OverlayStyle = "boundaries",
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+    max_pixels: MaxPixels = None,
 ) -> None:
-    """Cut an image into connected regions and write them to a file."""
+    """Cut images into connected regions and write them to files."""
     wanted = {"tokens": tokens, "criterion": criterion, "at_most": at_most, "level": level}
-    cut = checked_cut({name: value for name, value in wanted.items() if value is not None})
-    shown = parsed_window(window)
-    checked_paths(image, mask, output, overlay)
-    _check_outputs(output, format, overlay, overlay_style)
+    cutting = Cutting(
+        checked_cut({name: value for name, value in wanted.items() if value is not None}),
+        {
+            "relax": relax,
+            "similarity": similarity,
+            "compactness": compactness,
+            "partitioner": partitioner,
+            "backend": backend,
+        },
+        {"window": parsed_window(window), "page": page},
+        mask,
+        _checked_format(output, format),
+        _checked_style(overlay_style, overlay),
+    )
+    outputs = {"output": (output, _ending(cutting.format)), "overlay": (overlay, ".overlay.png")}
+    jobs = planned(images, outputs, mask)
+    run(jobs, lambda job, stage: _segmented(job, cutting, stage), overwrite=overwrite, as_json=as_json)
+
+
+def _segmented(job: Job, cutting: Cutting, stage: Callable[[str], None]) -> Done:
+    """One image: read, cut, written."""
+    import torch
 
     from pixtree.images import checked_inside
+    from pixtree.tasks.segment import segment as segment_image
 
-    picture, inside = checked_inside(image, mask, window=shown, page=page)
-    _check_room(output, format, cut, picture, inside)
-    options = {"relax": relax, "similarity": similarity, "compactness": compactness, "backend": backend}
-    labels = _labels(picture, cut, inside, partitioner, **options)
-    _write(output, format, labels, picture, image)
-    if overlay is not None:
-        _draw(overlay, overlay_style, picture, labels)
-        typer.echo(f"{overlay_style} overlay: {overlay}")
+    stage("reading")
+    picture, inside = checked_inside(job.source, cutting.mask, **cutting.reading)
+    _check_room(job.targets["output"], cutting, picture, inside)
+    stage("cutting")
+    labels = torch.as_tensor(segment_image(picture, **cutting.cut, mask=inside, **cutting.options))
+    stage("writing")
+    done = _written(job, cutting.format, labels, picture)
+    if "overlay" in job.targets:
+        _draw(job.targets["overlay"], cutting.style, picture, labels)
+        done.lines.append(f"{cutting.style} overlay: {job.targets['overlay']}")
+        done.facts["overlay"] = str(job.targets["overlay"])
+    return done
 
 
 def checked_cut(given: dict[str, Any]) -> dict[str, Any]:
@@ -100,48 +156,51 @@ def checked_cut(given: dict[str, Any]) -> dict[str, Any]:
     return given or {"tokens": DEFAULT_TOKENS}
 
 
-def _check_outputs(output: Path, format: str | None, overlay: Path | None, style: str) -> None:
-    """Refuse outputs that cannot be written, before any work."""
+def _checked_format(output: Path, format: str | None) -> str:
     from pixtree.exports import format_of
-    from pixtree.exports.pictures import checked_png
-    from pixtree.files import checked_target
 
-    format_of(output, format)
-    checked_target(output)
+    return format_of(output, format or ("png" if output.is_dir() else None))
+
+
+def _ending(format: str) -> str:
+    from pixtree.exports import SUFFIXES
+
+    return next(suffix for suffix, name in SUFFIXES.items() if name == format)
+
+
+def _checked_style(style: str, overlay: Path | None) -> str:
+    from pixtree.exports.pictures import checked_png
+
     if style not in OVERLAYS:
         raise ValueError(f"an overlay's style is one of {', '.join(OVERLAYS)}, got {style!r}; choose one of them")
-    if overlay is not None:
-        checked_target(checked_png(overlay))
+    if overlay is not None and not overlay.is_dir():
+        checked_png(overlay)
+    return style
 
 
-def _check_room(output: Path, format: str | None, cut: dict[str, Any], picture: "Tensor", inside: "Tensor | None") -> None:
+def _check_room(output: Path, cutting: Cutting, picture: "Tensor", inside: "Tensor | None") -> None:
     """Refuse more labels than the format holds, before any work; how many a criterion chooses is known only after it."""
     from pixtree.exports import check_room
 
     pixels = int(inside.sum()) if inside is not None else picture.shape[1] * picture.shape[2]
-    known = pixels if cut.get("level") == 0 else min(cut.get("tokens", 1), pixels)
-    check_room(output, known, format=format, masked=inside is not None and not bool(inside.all()))
+    known = pixels if cutting.cut.get("level") == 0 else min(cutting.cut.get("tokens", 1), pixels)
+    check_room(output, known, format=cutting.format, masked=inside is not None and not bool(inside.all()))
 
 
-def _labels(picture: "Tensor", cut: dict[str, Any], inside: "Tensor | None", partitioner: str | None, **options: Any) -> "Tensor":
-    import torch
-
-    from pixtree.tasks.segment import segment as segment_image
-
-    return torch.as_tensor(segment_image(picture, **cut, mask=inside, partitioner=partitioner, **options))
-
-
-def _write(output: Path, format: str | None, labels: "Tensor", picture: "Tensor", image: Path) -> None:
+def _written(job: Job, format: str, labels: "Tensor", picture: "Tensor") -> Done:
     """Write the regions, and say how many there are, where, and in which coordinates."""
-    from pixtree.exports import POLYGONS, format_of, write
+    from pixtree.exports import POLYGONS, write
     from pixtree.exports.georeference import coordinates_of, georeference_of
 
-    reference = georeference_of(image) if format_of(output, format) in POLYGONS else None
-    write(output, labels, format=format, image=picture, file_name=image.name, reference=reference)
+    output = job.targets["output"]
+    reference = georeference_of(job.source) if format in POLYGONS else None
+    write(output, labels, format=format, image=picture, file_name=job.source.name, reference=reference)
     count = int(labels.max()) + 1
-    typer.echo(f"{count} region{'' if count == 1 else 's'}: {output}")
-    if format_of(output, format) in POLYGONS:
-        typer.echo(f"coordinates: {coordinates_of(image, reference)}")
+    done = Done([f"{count} region{'' if count == 1 else 's'}: {output}"], {"output": str(output), "regions": count})
+    if format in POLYGONS:
+        done.lines.append(f"coordinates: {coordinates_of(job.source, reference)}")
+        done.facts["coordinates"] = coordinates_of(job.source, reference)
+    return done
 
 
 def _draw(path: Path, style: str, picture: "Tensor", labels: "Tensor") -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import io
-import sys
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,14 +11,15 @@ from typing import Any
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 REMEDY = "set NUMBA_CACHE_DIR to a folder that can be written"
+logger = logging.getLogger(__name__)
 _said: set[str] = set()
 
 
 def say_once(message: str) -> None:
-    """Print a message to stderr, unless this process has printed it before."""
+    """Log a message, unless this process has logged it before; without any set-up of logging it goes to stderr."""
     if message not in _said:
         _said.add(message)
-        print(f"pixtree: {message}", file=sys.stderr)
+        logger.warning("pixtree: %s", message)
 
 
 class CheckedFiles(IndexDataCacheFile):

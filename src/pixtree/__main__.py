@@ -1,0 +1,5 @@
+"""`python -m pixtree`: the command line."""
+
+from pixtree.cli.main import main
+
+main()

@@ -6,10 +6,7 @@ import pytest
 import typer
 from commands import invoke
 
-from pixtree.cli import doctor
 from pixtree.cli.main import app
-from pixtree.evaluation.records import version_of
-from pixtree.runtime import bfloat16
 
 
 def run(*arguments):
@@ -58,43 +55,3 @@ def test_help_does_not_load_heavy_modules():
     code = "import sys, pixtree.cli.main; print({'numba', 'timm', 'PIL', 'skimage', 'scipy', 'matplotlib'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
-
-
-def test_the_doctor_finds_all_backends_well():
-    result = run("doctor")
-    assert result.exit_code == 0, result.output
-    for word in ("python", "pixtree", "torch", "numba", "extra models", "cores", "PIXTREE_THREADS", "backend numba"):
-        assert word in result.output
-
-
-def test_the_doctor_says_so_when_a_backend_fails(monkeypatch):
-    def broken(backend):
-        if backend == "numba":
-            raise RuntimeError("no compiler")
-        return healthy(backend)
-
-    healthy = doctor._small_cut
-    monkeypatch.setattr(doctor, "_small_cut", broken)
-    result = run("doctor")
-    assert result.exit_code == 1
-    assert "no compiler" in result.output
-
-
-def test_the_doctor_says_so_when_backends_disagree(monkeypatch):
-    healthy = doctor._small_cut
-    monkeypatch.setattr(doctor, "_small_cut", lambda backend: healthy("torch")[:: 1 if backend == "torch" else -1])
-    assert run("doctor").exit_code == 1
-
-
-def test_the_doctor_says_so_when_the_cpu_dies_of_bfloat16(monkeypatch):
-    diagnosis = bfloat16.diagnosis
-    monkeypatch.setattr(bfloat16, "diagnosis", lambda: diagnosis(lambda limit: None if limit else "SIGILL"))
-    result = run("doctor")
-    assert result.exit_code == 0  # the library itself does not need it
-    assert "set ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI before Python starts" in " ".join(result.output.split())
-
-
-def test_extras_are_known_without_importing_them():
-    assert doctor.extras()["models"] == ["timm", "torchvision"]
-    assert "dev" not in doctor.extras()
-    assert version_of("no-such-distribution") is None

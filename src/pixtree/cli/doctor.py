@@ -1,14 +1,16 @@
 """`pixtree doctor`: show what is installed and test whether it works."""
 
+import json
 import os
 import platform
-import re
-from importlib import metadata
+import shutil
 from typing import TYPE_CHECKING
 
 import typer
 
-from pixtree.cli.errors import FAILURE
+from pixtree.cli.errors import FAILURE, reported
+from pixtree.cli.installed import extras, state_of
+from pixtree.cli.options import AsJson
 from pixtree.evaluation.records import version_of
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CORE = ("pixtree", "torch", "numpy", "numba", "pillow")
-HIDDEN_EXTRAS = ("all", "dev")  # unions of the others and the tools of development
+STYLES = {"broken": "bold red", "failed": "bold red", "missing": "yellow", "works": "yellow", "installed": "green", "ok": "green"}
 SELF_TEST_REGIONS = 8
 
 
@@ -25,29 +27,34 @@ def register(app: typer.Typer) -> None:
     app.command("doctor")(doctor)
 
 
-def doctor() -> None:
-    """Show versions, extras, devices and threads, and test every backend on a small image."""
-    from rich.console import Console
-    from rich.table import Table
-
+@reported()
+def doctor(as_json: AsJson = False) -> None:
+    """Show versions, extras, devices and threads, name the cure of what is broken, and test every backend on a small image."""
+    extras = _extras()
     results = self_test()
-    table = Table(show_header=False, box=None, pad_edge=False)
-    for name, value in [*_versions(), *_extras(), *_machine(), *results.items()]:
-        table.add_row(name, value)
-    Console(soft_wrap=True).print(table)
+    rows = [*_versions(), *extras, *_machine(), *_surroundings(), *results.items()]
+    if as_json:
+        typer.echo(json.dumps(dict(rows), indent=2, ensure_ascii=False))
+    else:
+        _show(rows)
     if any(not value.startswith("ok") for value in results.values()):
         typer.echo("error: the self-test failed; see the lines above", err=True)
         raise typer.Exit(FAILURE)
+    if any(value.startswith("broken") for _, value in extras):
+        typer.echo("error: a package is installed but broken; see the lines above", err=True)
+        raise typer.Exit(FAILURE)
 
 
-def extras() -> dict[str, list[str]]:
-    """The extras of pixtree and the distributions each needs."""
-    found: dict[str, list[str]] = {}
-    for requirement in metadata.requires("pixtree") or []:
-        match = re.match(r"""([\w.-]+).*;.*extra == ['"]([\w-]+)['"]""", requirement)
-        if match and match[2] not in HIDDEN_EXTRAS:
-            found.setdefault(match[2], []).append(match[1])
-    return found
+def _show(rows: list[tuple[str, str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(show_header=False, box=None, pad_edge=False)
+    for name, value in rows:
+        style = next((style for word, style in STYLES.items() if value.startswith(word)), "")
+        table.add_row(Text(name), Text(value, style))
+    Console(soft_wrap=True).print(table)
 
 
 def self_test() -> dict[str, str]:
@@ -94,11 +101,20 @@ def _versions() -> list[tuple[str, str]]:
 
 
 def _extras() -> list[tuple[str, str]]:
-    rows = []
-    for extra, names in extras().items():
-        missing = [name for name in names if version_of(name) is None]
-        rows.append((f"extra {extra}", f"missing: {', '.join(missing)}" if missing else "installed"))
-    return rows
+    return [(f"extra {extra}", state_of(extra, names)) for extra, names in extras().items()]
+
+
+def _surroundings() -> list[tuple[str, str]]:
+    """The folder of machine code and the programs that some options run."""
+    from pixtree.runtime.machine_code import REMEDY, folder_fault
+    from pixtree.vector.potrace import PROGRAM
+
+    folder, fault = folder_fault()
+    kernels = (
+        f"ok: {folder}" if fault is None else f"broken: {folder or 'no folder'} ({fault}), so every process compiles; {REMEDY}"
+    )
+    potrace = "ok" if shutil.which(PROGRAM) else "missing: needed by style='paper' only; install the program potrace"
+    return [("kernel cache", kernels), ("potrace", potrace)]
 
 
 def _machine() -> list[tuple[str, str]]:

@@ -66,3 +66,15 @@ class MachineCode(FunctionCache):
         except OSError as error:
             reason = error.strerror or type(error).__name__
             say_once(f"its compiled kernels cannot be kept on disk ({reason}), so every process compiles them; {REMEDY}")
+
+
+def folder_fault() -> tuple[str | None, str | None]:
+    """The folder that keeps the machine code, and why nothing can be written there; both None without and with all well."""
+    try:
+        code = MachineCode(say_once, "")
+        code._impl.locator.ensure_cache_path()
+    except RuntimeError:
+        return None, "no folder can be written"
+    except OSError as error:
+        return code._cache_path, error.strerror or type(error).__name__
+    return code._cache_path, None

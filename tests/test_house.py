@@ -95,7 +95,12 @@ def top_names() -> dict[str, str]:
     return found
 
 
-MODULES = {"scikit-image": "skimage", "opencv-contrib-python-headless": "cv2", "pillow": "PIL"}
+MODULES = {
+    "scikit-image": "skimage",
+    "opencv-contrib-python-headless": "cv2",
+    "pillow": "PIL",
+    "PySide6-Essentials": "qtpy",
+}  # napari's way to Qt
 
 
 @pytest.mark.parametrize("extra", sorted(PROJECT["project"]["optional-dependencies"].keys() - {"all", "dev"}))

@@ -80,6 +80,18 @@ def test_write_takes_the_georeference_of_the_file(tmp_path):
     assert "crs" in json.loads((tmp_path / "a.geojson").read_text())
 
 
+def test_scenes_that_need_a_window_have_colours_too(tmp_path):
+    height, width = LABELS.shape
+    options = {"driver": "GTiff", "height": height, "width": width, "count": 1, "dtype": "int16"}
+    with rasterio.open(tmp_path / "heights.tif", "w", crs="EPSG:32633", transform=NORTH_UP, **options) as file:
+        file.write(LABELS.astype(np.int16) * 1000 - 500, 1)
+    write(tmp_path / "a.geojson", LABELS, image=tmp_path / "heights.tif", window=(-500, 1500))
+    colours = [one["properties"]["mean_color"][0] for one in json.loads((tmp_path / "a.geojson").read_text())["features"]]
+    assert colours == pytest.approx([0, 128, 255], abs=1)
+    with pytest.raises(ValueError, match='got int16 from -500 to 1500; pass window="auto"'):
+        write(tmp_path / "b.geojson", LABELS, image=tmp_path / "heights.tif")
+
+
 @pytest.mark.parametrize("suffix", ["gpkg", "shp"])
 def test_geopackage_and_shapefile_hold_the_same_regions(tmp_path, suffix):
     geopandas = pytest.importorskip("geopandas")

@@ -11,6 +11,7 @@ import typer
 from pixtree.cli.errors import FAILURE, reported
 from pixtree.cli.installed import extras, state_of
 from pixtree.cli.options import AsJson
+from pixtree.cli.progress import Progress
 from pixtree.evaluation.records import version_of
 
 if TYPE_CHECKING:
@@ -30,9 +31,14 @@ def register(app: typer.Typer) -> None:
 @reported()
 def doctor(as_json: AsJson = False) -> None:
     """Show versions, extras, devices and threads, name the cure of what is broken, and test every backend on a small image."""
-    extras = _extras()
-    results = self_test()
-    rows = [*_versions(), *extras, *_machine(), *_surroundings(), *results.items()]
+    with Progress(1) as progress:
+        progress.stage("importing what is installed")
+        extras = _extras()
+        progress.stage("testing bfloat16 and the kernel cache")
+        around = [*_machine(), *_surroundings()]
+        progress.stage("testing every backend")
+        results = self_test()
+    rows = [*_versions(), *extras, *around, *results.items()]
     if as_json:
         typer.echo(json.dumps(dict(rows), indent=2, ensure_ascii=False))
     else:

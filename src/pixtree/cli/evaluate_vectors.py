@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pixtree.cli.errors import UsageError, reported
+from pixtree.cli.progress import Progress
 
 if TYPE_CHECKING:
     from pixtree.evaluation.vectors import Method
@@ -47,7 +48,12 @@ def vectors(
     from pixtree.evaluation.records import provenance, write_record
     from pixtree.evaluation.vectors import compare, plot_rate_distortion, summary
 
-    rows = list(compare(images, methods))
+    rows = []
+    with Progress(len(images) * len(methods)) as progress:
+        for row in compare(images, methods):
+            rows.append(row)
+            progress.stage(f"{row['image']}: {row['method']}")
+            progress.advance()
     table = summary(rows)
     _show(table)
     if output is not None:

@@ -2,12 +2,13 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pixtree.exports import geofiles
 from pixtree.exports import labels as maps
 from pixtree.exports.georeference import Georeference, georeference_of
 from pixtree.exports.labels import LabelsLike, check_values, checked_format, format_by_suffix, write_labels
+from pixtree.exports.pictures import displayed
 from pixtree.exports.regions import coco, geojson
 from pixtree.files import write_json
 
@@ -41,14 +42,19 @@ def write(
     image: "Image | None" = None,
     file_name: str = "",
     reference: Georeference | None = None,
+    **reading: Any,
 ) -> None:
     """Write one image's regions in any format; polygons get mean colours from `image`, annotations name the `file_name`.
 
     Polygons have the coordinates of `reference`, or of the image where it is a georeferenced file; see `geojson`.
+    reading: window= and page= of the image.
     """
-    if reference is None and isinstance(image, str | os.PathLike):
-        reference = georeference_of(image)
-    match format_of(path, format):
+    chosen = format_of(path, format)
+    if chosen in POLYGONS and image is not None:
+        if reference is None and isinstance(image, str | os.PathLike):
+            reference = georeference_of(image)
+        image = displayed(image, **reading)
+    match chosen:
         case "geojson":
             write_json(path, geojson(labels, image, reference))
         case "gpkg" | "shp" as geographic:

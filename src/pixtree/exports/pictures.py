@@ -1,7 +1,7 @@
 """Pictures of partitions and trees: overlays as uint8 arrays (H, W, 3), and the file they go to."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -21,14 +21,14 @@ __all__ = ["Picture", "boundaries", "contour_map", "displayed", "mean_colours", 
 YELLOW: Colour = (255, 222, 40)
 
 
-def displayed(image: "Image", shape: tuple[int, ...] | None = None) -> Picture:
+def displayed(image: "Image", shape: tuple[int, ...] | None = None, **reading: Any) -> Picture:
     """An image as (H, W, 3) uint8: grey of one or two channels is repeated, of more than three the first three count.
 
-    With `shape` (H, W) the image must have that size, the one of the labels it is drawn with.
+    With `shape` (H, W) the image must have that size, the one of the labels it is drawn with. reading: window= and page= of images.
     """
     from pixtree.images import checked_inside
 
-    pixels, _ = checked_inside(image, None, channel_axis=-1)  # of a masked array too
+    pixels, _ = checked_inside(image, None, channel_axis=-1, **reading)  # of a masked array too
     if pixels.ndim != 3:
         raise ValueError(f"a picture is made of one image, got {pixels.shape[0]} images; pass images[i]")
     if shape is not None and tuple(pixels.shape[1:]) != tuple(shape):

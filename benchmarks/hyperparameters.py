@@ -20,8 +20,9 @@ from pixtree.tokenizer.region_encoder import RegionEncoder
 from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, region_encoder
 from pixtree.tokenizer.weights import shipped_weights
 from pixtree.training.data import RandomCrops, image_files
-from pixtree.training.loop import Plan, train
-from pixtree.training.reconstruction import Losses, pretraining_loss
+from pixtree.training.loop import train
+from pixtree.training.plan import Plan
+from pixtree.training.reconstruction import Losses, Pretraining
 from pixtree.trees.cuts import Budget, Exactly
 
 
@@ -52,7 +53,7 @@ def trained(options: Options, budget: Budget, crops: RandomCrops, steps: int) ->
     torch.manual_seed(0)
     encoder = region_encoder(options)
     plan = Plan(steps=steps, rate=1e-2, warmup=5, every=steps)
-    train(encoder, pretraining_loss(encoder, crops, budget, Losses(association=0.0)), plan)
+    train(Pretraining(encoder, budget, Losses(association=0.0)), crops, plan)
     return encoder
 
 

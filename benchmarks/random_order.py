@@ -1,8 +1,8 @@
 """The whole suite in random orders: `make test-shuffled`, or `python benchmarks/random_order.py [-o FILE]`.
 
 Every seed of `tests/random_orders.txt` is one run of all tests, over all files at once. A test that needs another one before it, or
-that draws numbers without a seed of its own, fails in some of them. With -o the runs are kept one by one, and the same command
-continues where it was interrupted, as long as neither the package nor the tests changed.
+that draws numbers without a seed of its own, fails in some of them. Runs are kept one by one in `out/`, and the same command
+continues where it was interrupted, as long as neither the package nor the tests changed; the record is written at the end.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from pixtree.evaluation.records import provenance, write_record
 
 ROOT = Path(__file__).parents[1]
 SEEDS = ROOT / "tests" / "random_orders.txt"
+KEPT = ROOT / "out" / "random_order.json"  # not the record: a test compares those with the page of results
 COLUMNS = [
     ["seed", "Seed", ""],
     ["passed", "Passed", ""],
@@ -57,11 +58,9 @@ def shuffled(seed: int, tests: Iterable[str]) -> dict[str, object]:
     return {"seed": seed, **counts, "seconds": round(time.monotonic() - began), "failures": failed}
 
 
-def earlier(path: Path | None, now: str) -> list[dict]:
+def earlier(now: str) -> list[dict]:
     """Runs that an interrupted command has kept."""
-    if path is None or not path.is_file():
-        return []
-    kept = json.loads(path.read_text(encoding="utf-8"))
+    kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.is_file() else {"sources": None}
     return kept["rows"] if kept["sources"] == now else []
 
 
@@ -72,15 +71,18 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     now = sources()
-    rows = earlier(options.output, now)
+    rows = [] if options.tests else earlier(now)  # runs of some tests say nothing about all
     for seed in options.seeds or [int(line) for line in SEEDS.read_text(encoding="utf-8").split()]:
         if all(row["seed"] != seed for row in rows):
             rows.append(shuffled(seed, options.tests))
             print(json.dumps(rows[-1]), flush=True)
-        if options.output:
-            head = {"benchmark": "table", "title": "The tests in random orders"}
-            origin = provenance("python benchmarks/random_order.py -o benchmarks/results/random_order.json")
-            write_record({**head, **origin, "columns": COLUMNS, "rows": rows, "notes": [NOTE], "sources": now}, options.output)
+            if not options.tests:
+                KEPT.parent.mkdir(exist_ok=True)
+                KEPT.write_text(json.dumps({"sources": now, "rows": rows}), encoding="utf-8")
+    if options.output:
+        head = {"benchmark": "table", "title": "The tests in random orders"}
+        origin = provenance("python benchmarks/random_order.py -o benchmarks/results/random_order.json")
+        write_record({**head, **origin, "columns": COLUMNS, "rows": rows, "notes": [NOTE], "sources": now}, options.output)
     if any(row["failed"] for row in rows):
         raise SystemExit("some tests failed in a random order; `python benchmarks/random_order.py --seeds SEED` runs it again")
 

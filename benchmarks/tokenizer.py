@@ -29,8 +29,9 @@ from pixtree.tokenizer.options import Options
 from pixtree.tokenizer.tokenizer import Tokenizer, region_encoder
 from pixtree.tokenizer.weights import load_weights, shipped_weights
 from pixtree.training.data import RandomCrops, image_files
-from pixtree.training.loop import Plan, train
-from pixtree.training.reconstruction import Losses, pretraining_loss, reconstruction_error
+from pixtree.training.loop import train
+from pixtree.training.plan import Plan
+from pixtree.training.reconstruction import Losses, Pretraining, reconstruction_error
 
 MODEL, SIZE = "vit_small_patch16_224", 224
 QUALITY = ("boundary_recall", "undersegmentation_error", "achievable_accuracy", "explained_variation")
@@ -239,9 +240,9 @@ def gap_after(mode: str, scale: float, crops: RandomCrops, steps: int) -> dict[s
         encoder.colour.weight.div_(scale)
     norms = []
     encoder.colour.weight.register_hook(lambda gradient: norms.append(float(gradient.norm())))
-    loss_at = pretraining_loss(encoder, crops, pixtree.Exactly(80), Losses(association=0.0))
+    objective = Pretraining(encoder, pixtree.Exactly(80), Losses(association=0.0))
     try:
-        train(encoder, loss_at, Plan(steps=steps, rate=1e-3, warmup=5, every=steps))
+        train(objective, crops, Plan(steps=steps, rate=1e-3, warmup=5, every=steps))
     except ValueError:  # the loss is NaN
         return {"gap": float("nan"), "steepest": max(norms)}
     with torch.no_grad():

@@ -14,8 +14,8 @@ from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, region_encoder
 from pixtree.tokenizer.weights import load_weights
 from pixtree.training import presets
 from pixtree.training.data import RandomCrops, image_files
-from pixtree.training.loop import Plan, train
-from pixtree.training.reconstruction import Losses, association_loss, neighbour_labels, pretraining_loss, reconstruction_error
+from pixtree.training.plan import Plan
+from pixtree.training.reconstruction import Losses, Pretraining, association_loss, neighbour_labels, reconstruction_error
 from pixtree.trees.cuts import Exactly
 
 
@@ -45,44 +45,6 @@ def test_small_images_are_enlarged_and_grey_ones_get_colours(tmp_path):
     batch = RandomCrops(image_files(tmp_path), 1, 24)[0]
     assert batch.shape == (1, 3, 24, 24)
     assert torch.equal(batch[0, 0], batch[0, 2])
-
-
-def test_a_run_that_stopped_goes_on_as_if_it_had_not(folder, tmp_path):
-    crops = RandomCrops(image_files(folder), 2, 24)
-    plan = Plan(steps=6, every=3, warmup=2)
-
-    def stop(step, loss):
-        if step == 3:
-            raise KeyboardInterrupt
-
-    whole, part = encoder(), encoder()
-    curve = train(whole, pretraining_loss(whole, crops, Exactly(8), Losses()), plan)
-    with pytest.raises(KeyboardInterrupt):
-        train(part, pretraining_loss(part, crops, Exactly(8), Losses()), plan, checkpoint=tmp_path / "c.pt", report=stop)
-    resumed = encoder()
-    loss_at = pretraining_loss(resumed, crops, Exactly(8), Losses())
-    assert train(resumed, loss_at, plan, checkpoint=tmp_path / "c.pt", resume=True) == curve
-    for a, b in zip(whole.parameters(), resumed.parameters(), strict=True):
-        assert torch.equal(a, b)
-
-
-def test_going_on_needs_the_checkpoint_and_its_settings(tmp_path):
-    module = torch.nn.Linear(1, 1)
-
-    def loss_at(step):
-        return module.weight.square().sum()
-
-    with pytest.raises(FileNotFoundError, match="start without resuming"):
-        train(module, loss_at, Plan(steps=1), checkpoint=tmp_path / "none.pt", resume=True)
-    train(module, loss_at, Plan(steps=1), checkpoint=tmp_path / "c.pt")
-    with pytest.raises(ValueError, match="others for plan"):
-        train(module, loss_at, Plan(steps=2), checkpoint=tmp_path / "c.pt", resume=True)
-
-
-def test_a_loss_that_is_not_finite_stops_the_run():
-    module = torch.nn.Linear(1, 1)
-    with pytest.raises(ValueError, match="stay finite"):
-        train(module, lambda step: module.weight.sum() * torch.nan, Plan(steps=1))
 
 
 def test_the_rate_rises_and_falls():
@@ -139,7 +101,7 @@ def test_pretraining_adds_both_losses_by_their_weights(folder):
     module, crops = encoder(), RandomCrops(image_files(folder), 2, 24)
 
     def loss(**weights):
-        return float(pretraining_loss(module, crops, Exactly(8), Losses(**weights))(3).detach())
+        return float(Pretraining(module, Exactly(8), Losses(**weights))(crops[3])["loss"].detach())
 
     regions = module(crops[3], Exactly(8))
     painted = float(reconstruction_loss(regions.pixels, regions.colours, regions.labels).detach())
@@ -159,7 +121,7 @@ def test_so_it_does_with_the_other_kernels(kernel, folder):
     assert float(module.decision.value.grad) != 0
     assert bool((module.encoder.second.weight.grad != 0).any())
     crops = RandomCrops(image_files(folder), 1, 24)
-    both, alone = (pretraining_loss(module, crops, Exactly(8), Losses(association=weight))(0) for weight in (1.0, 0.0))
+    both, alone = (Pretraining(module, Exactly(8), Losses(association=weight))(crops[0])["loss"] for weight in (1.0, 0.0))
     own = association_loss(module(crops[0], Exactly(8)), module)
     assert float(both.detach()) == pytest.approx(float(alone.detach()) + float(own.detach()), rel=1e-5)
 

@@ -1,20 +1,22 @@
-"""`pixtree train`: pretrain the tokenizer on a folder of images."""
+"""`pixtree train`: pretrain the tokenizer on a folder of images, or distil a model."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from pixtree.cli.distill import distill
 from pixtree.cli.errors import reported
+from pixtree.cli.steps import Steps
 
 PRESETS = ("default", "paper")
 
 
 def register(app: typer.Typer) -> None:
     """Add the group of commands of this file."""
-    group = typer.Typer(help="Train the tokenizer.", no_args_is_help=True)
-    group.callback()(lambda: None)  # keeps `tokenizer` a word of its own while it is alone
+    group = typer.Typer(help="Train the tokenizer, or a whole model without labels.", no_args_is_help=True)
     group.command("tokenizer")(tokenizer)
+    group.command("distill")(distill)
     app.add_typer(group, name="train")
 
 
@@ -66,7 +68,7 @@ def tokenizer(
     from pixtree.tokenizer.tokenizer import region_encoder
     from pixtree.training import presets
     from pixtree.training.data import RandomCrops, image_files
-    from pixtree.training.reconstruction import pretraining_loss
+    from pixtree.training.reconstruction import Pretraining
 
     checked_target(output)
     files = image_files(folder)
@@ -75,27 +77,26 @@ def tokenizer(
     plan = chosen.plan_for(len(files), batch, steps=steps, rate=rate, decay=decay, seed=seed)
     torch.manual_seed(seed)
     encoder = region_encoder(chosen.options)
-    loss_at = pretraining_loss(encoder, crops, chosen.budget, chosen.losses)
+    objective = Pretraining(encoder, chosen.budget, chosen.losses)
     settings: dict[str, object] = {
         "images": [path.name for path in files],
         "crops": [batch, size, str(chosen.budget)],
         "model": [preset, features, chosen.options.tree.compactness, chosen.losses.association],
     }
-    _train_and_save(encoder, loss_at, plan, output, resume, settings)
+    _train_and_save(objective, crops, plan, output, resume, settings)
 
 
-def _train_and_save(encoder: Any, loss_at: Any, plan: Any, output: Path, resume: bool, settings: dict[str, object]) -> None:
+def _train_and_save(objective: Any, crops: Any, plan: Any, output: Path, resume: bool, settings: dict[str, object]) -> None:
     """Run a plan under a progress bar, and write the weights with a few words about the run."""
     from pixtree.tokenizer.weights import save_weights
     from pixtree.training.loop import train
 
-    with _Bar(plan.steps) as report:
-        curve = train(
-            encoder, loss_at, plan, checkpoint=output.with_suffix(".checkpoint"), resume=resume, settings=settings, report=report
-        )
+    with Steps(plan.steps) as report:
+        beside = output.with_suffix(".checkpoint")
+        curve = train(objective, crops, plan, checkpoint=beside, resume=resume, settings=settings, report=report).losses
     images = len(settings["images"])  # type: ignore[arg-type]
     about = {"images": str(images), "steps": str(plan.steps), "seed": str(plan.seed), "last_loss": f"{_tail(curve):.6f}"}
-    save_weights(encoder, output, about)
+    save_weights(objective.learner, output, about)
     typer.echo(f"loss {_head(curve):.5f} -> {_tail(curve):.5f} over {len(curve)} steps: {output}")
 
 
@@ -117,32 +118,3 @@ def _head(curve: list[float]) -> float:
 
 def _tail(curve: list[float]) -> float:
     return _head(curve[::-1])
-
-
-class _Bar:
-    """A progress bar with the loss; a context whose value is called after every step."""
-
-    def __init__(self, steps: int) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-        columns = (
-            TextColumn("steps"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-        )
-        self.progress = Progress(*columns, TextColumn("loss {task.fields[loss]}"), console=Console(stderr=True))
-        self.task = self.progress.add_task("steps", total=steps, loss="–")
-
-    def __enter__(self) -> "_Bar":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.progress.stop()
-
-    def __call__(self, step: int, loss: float) -> None:
-        self.progress.start()  # not before there is something to show: what fails first fails in one line
-        self.progress.update(self.task, completed=step + 1, loss=f"{loss:.5f}")

@@ -1,5 +1,6 @@
 """Random crops of a folder of images; the batch of a step depends on seed and step alone, so that runs can be resumed."""
 
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from pixtree.files import IMAGE_SUFFIXES
 from pixtree.images import checked
+from pixtree.training.order import Share
 
 KEPT = 256  # decoded images kept in memory
 
@@ -45,6 +47,16 @@ class RandomCrops:
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
         chosen = torch.randint(len(self.files), (self.batch,), generator=generator).tolist()
         return torch.stack([self.crop(colour_image(self.files[number]), generator) for number in chosen])
+
+    def starting(self, step: int, share: Share) -> Iterator[list[Tensor]]:
+        """The batches of one process from a step on; processes take equal parts of each."""
+        if self.batch % share.ranks:
+            raise ValueError(
+                f"expected a batch that {share.ranks} processes can share, got {self.batch}; take a multiple of {share.ranks}"
+            )
+        while True:
+            yield [self[step].chunk(share.ranks)[share.rank]]
+            step += 1
 
     def crop(self, image: Tensor, generator: torch.Generator) -> Tensor:
         """One crop (3, size, size) uint8."""

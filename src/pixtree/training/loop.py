@@ -1,101 +1,115 @@
-"""The training loop: one visible loop over steps; resuming from a checkpoint gives exactly the uninterrupted run."""
+"""The training loop: one visible loop over steps, on one process or many; resuming gives exactly the uninterrupted run."""
 
 import math
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from pixtree.files import checked_target, replacing
+from pixtree.files import checked_target
+from pixtree.training.checkpoints import Progress, restored, store
+from pixtree.training.optimisers import SCALE, optimiser_of
+from pixtree.training.order import Share, seed_of
+from pixtree.training.plan import Plan
+
+Figures = dict[str, float]
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Length and learning rate of a training by AdamW.
+class Objective(nn.Module):
+    """What a training minimises: forward takes a batch and gives "loss" and further figures; `learner` is trained and kept."""
 
-    `rate` rises linearly over `warmup` steps and, if it is `falling`, goes to zero along a cosine. decay: weight decay.
-    """
+    learner: nn.Module
 
-    steps: int = 400
-    rate: float = 1e-2
-    warmup: int = 20
-    falling: bool = True
-    decay: float = 0.0
-    clip: float = 1.0
-    seed: int = 0
-    every: int = 100  # steps between checkpoints
 
-    def __post_init__(self) -> None:
-        if self.steps < 1 or self.every < 1 or not self.rate > 0:
-            raise ValueError(
-                f"expected steps, rate and every above 0, got {self.steps}, {self.rate} and {self.every}; try 400, 1e-2, 100"
-            )
-        if not self.decay >= 0:
-            raise ValueError(f"weight decay must be a number from 0 up, got {self.decay}; the paper has 1e-2")
+class Batches(Protocol):
+    """The data of a training, by step."""
 
-    def rate_at(self, step: int) -> float:
-        """The learning rate of a step."""
-        rising = min(1.0, (step + 1) / max(1, self.warmup))
-        return self.rate * rising * (0.5 * (1.0 + math.cos(math.pi * step / self.steps)) if self.falling else 1.0)
+    def starting(self, step: int, share: Share) -> Iterator[list[Any]]:
+        """From a step on, the batches of each step of one process, whose gradients are averaged."""
+        ...
 
 
 def train(
-    module: nn.Module,
-    loss_at: Callable[[int], Tensor],
+    objective: Objective,
+    batches: Batches,
     plan: Plan,
     *,
     checkpoint: str | Path | None = None,
     resume: bool = False,
     settings: dict[str, Any] | None = None,
-    report: Callable[[int, float], None] = lambda step, loss: None,
-) -> list[float]:
-    """Minimise `loss_at(step)` over the module's parameters with AdamW; returns the loss of every step.
+    report: Callable[[int, Figures], None] = lambda step, figures: None,
+) -> Progress:
+    """Minimise an objective; the learner holds the last weights, and the result the loss of every step and averaged weights.
 
-    loss_at must depend on the step and the weights alone. checkpoint: a file that is replaced every `plan.every` steps and at the
-    end. resume: continue from it; `settings` and the plan must be those that it was written with. report: called after every step.
+    The batch of a step, and all that is random in it, follows from the seed and the step. checkpoint: a file that is replaced
+    every `plan.every` steps and at the end. resume: continue from it; `settings` and the plan must be those that it was written
+    with. report: called after every step, in the first process. Started by `torchrun` or `accelerate launch`, processes share
+    every batch.
     """
     if checkpoint is not None:
         checked_target(checkpoint)
+    accelerator = _accelerator(plan)
+    share = Share(accelerator.process_index, accelerator.num_processes)
     torch.manual_seed(plan.seed)
-    optimizer = torch.optim.AdamW(module.parameters(), plan.rate, weight_decay=plan.decay)
-    about = {"plan": asdict(plan), **(settings or {})}
-    curve = _restored(checkpoint, module, optimizer, about) if resume else []
-    for step in range(len(curve), plan.steps):
-        for group in optimizer.param_groups:
-            group["lr"] = plan.rate_at(step)
-        loss = loss_at(step)
-        if not bool(loss.isfinite()):
-            raise ValueError(f"the loss must stay finite, got {float(loss.detach())} at step {step}; lower the learning rate")
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(module.parameters(), plan.clip)
-        optimizer.step()
-        curve.append(float(loss.detach()))
-        report(step, curve[-1])
-        if checkpoint is not None and (len(curve) % plan.every == 0 or len(curve) == plan.steps):
-            _store(checkpoint, module, optimizer, about, curve)
-    return curve
+    learner, about = objective.learner, {"plan": asdict(plan), **(settings or {})}
+    wrapped, optimiser = accelerator.prepare(objective, optimiser_of(learner, plan))
+    average = AveragedModel(learner, multi_avg_fn=_moving(plan.average)) if plan.average else None
+    losses = restored(checkpoint, learner, optimiser, average, about) if resume else []
+    source = batches.starting(len(losses), share)
+    for step in range(len(losses), plan.steps):
+        for group in optimiser.param_groups:
+            group["lr"] = plan.rate_at(step) * group.get(SCALE, 1.0)
+        given = next(source)
+        torch.manual_seed(seed_of(plan.seed, step, share.rank))  # of dropped paths: the same after an interruption
+        figures = _step(accelerator, wrapped, optimiser, given, plan)
+        if not math.isfinite(figures["loss"]):
+            raise ValueError(f"the loss must stay finite, got {figures['loss']} at step {step}; lower the learning rate")
+        if average is not None:
+            average.update_parameters(learner)
+        losses.append(figures["loss"])
+        if share.rank == 0:
+            report(step, {**figures, "rate": plan.rate_at(step)})
+            if checkpoint is not None and (len(losses) % plan.every == 0 or len(losses) == plan.steps):
+                store(checkpoint, learner, optimiser, average, about, losses)
+    return Progress(losses, None if average is None else average.module)
 
 
-def _store(
-    path: str | Path, module: nn.Module, optimizer: torch.optim.Optimizer, about: dict[str, Any], curve: list[float]
-) -> None:
-    state = {"about": about, "curve": curve, "module": module.state_dict(), "optimizer": optimizer.state_dict()}
-    with replacing(path) as temporary:
-        torch.save(state, temporary)
+def _moving(decay: float) -> Any:
+    """How an average of weights takes in new ones."""
+    return get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
 
 
-def _restored(path: str | Path | None, module: nn.Module, optimizer: torch.optim.Optimizer, about: dict[str, Any]) -> list[float]:
-    """Fill module and optimizer from a checkpoint; returns the losses so far."""
-    if path is None or not Path(path).is_file():
-        raise FileNotFoundError(f"expected a checkpoint to go on from, found no file {str(path)!r}; start without resuming")
-    state = torch.load(path, weights_only=True)
-    changed = [name for name, value in about.items() if state["about"].get(name) != value]
-    if changed:
-        raise ValueError(f"expected the settings of the checkpoint, got others for {', '.join(changed)}; repeat the same command")
-    module.load_state_dict(state["module"])
-    optimizer.load_state_dict(state["optimizer"])
-    return list(state["curve"])
+def _accelerator(plan: Plan) -> Any:
+    """The processes, devices and precision of a run."""
+    try:
+        from accelerate import Accelerator, DistributedDataParallelKwargs
+    except ImportError:
+        raise ImportError("training needs accelerate; run pip install 'pixtree[train]'") from None
+    # Some parameters have no gradient in some objectives, and the processes would wait for it otherwise.
+    handlers = [DistributedDataParallelKwargs(find_unused_parameters=True)]
+    return Accelerator(mixed_precision="bf16" if plan.precision == "bfloat16" else "no", kwargs_handlers=handlers)
+
+
+def _step(accelerator: Any, wrapped: nn.Module, optimiser: Any, given: list[Any], plan: Plan) -> Figures:
+    """One step over the batches of a process; the mean figures over all processes."""
+    from accelerate.utils import send_to_device
+
+    totals: dict[str, Tensor] = {}
+    optimiser.zero_grad()
+    for number, batch in enumerate(given):
+        last = number == len(given) - 1
+        with nullcontext() if last else accelerator.no_sync(wrapped):
+            found = wrapped(send_to_device(batch, accelerator.device, non_blocking=True))
+            accelerator.backward(found["loss"] / len(given))
+        for name, value in found.items():
+            totals[name] = totals.get(name, torch.zeros((), device=value.device)) + value.detach().float() / len(given)
+    accelerator.clip_grad_norm_(wrapped.parameters(), plan.clip)
+    optimiser.step()
+    names = sorted(totals)
+    means = accelerator.reduce(torch.stack([totals[name] for name in names]), "mean").tolist()
+    return dict(zip(names, means, strict=True))

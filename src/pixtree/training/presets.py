@@ -6,7 +6,7 @@ from typing import Any
 
 from pixtree.tokenizer.options import Options
 from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET
-from pixtree.training.loop import Plan
+from pixtree.training.plan import Plan
 from pixtree.training.reconstruction import Losses
 from pixtree.trees.cuts import Budget, Exactly
 

@@ -1,6 +1,5 @@
 """Reconstruction pretraining of the tokenizer: L_rec, and a loss that sees the regions. [`eq:recloss`]"""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -11,7 +10,7 @@ from pixtree.kernels.reference.aggregation import Kernel, Rows, log_kernel
 from pixtree.runtime.transfer import scalar
 from pixtree.tokenizer.injection import reconstruction_loss
 from pixtree.tokenizer.region_encoder import EncodedRegions, RegionEncoder
-from pixtree.training.data import RandomCrops
+from pixtree.training.loop import Objective
 from pixtree.trees.cuts import Budget
 
 
@@ -70,17 +69,21 @@ def _rows(features: Tensor, fixed: Tensor) -> Rows:
     return Rows(learned, given, size, size.to(torch.int64))
 
 
-def pretraining_loss(encoder: RegionEncoder, crops: RandomCrops, budget: Budget, losses: Losses) -> Callable[[int], Tensor]:
-    """The loss of a step, for `train`."""
+class Pretraining(Objective):
+    """Reconstruction and association of the regions of a batch of images (B, C, H, W); the encoder learns."""
 
-    def loss_at(step: int) -> Tensor:
-        regions = encoder(crops[step], budget)
-        loss = losses.reconstruction * reconstruction_loss(regions.pixels, regions.colours, regions.labels)
-        if losses.association > 0:
-            loss = loss + losses.association * association_loss(regions, encoder)
-        return loss
+    def __init__(self, encoder: RegionEncoder, budget: Budget, losses: Losses = Losses()) -> None:
+        super().__init__()
+        self.learner, self.budget, self.losses = encoder, budget, losses
 
-    return loss_at
+    def forward(self, images: Tensor) -> dict[str, Tensor]:
+        """The weighted sum of both losses."""
+        encoder: RegionEncoder = self.learner  # type: ignore[assignment]
+        regions = encoder(images, self.budget)
+        loss = self.losses.reconstruction * reconstruction_loss(regions.pixels, regions.colours, regions.labels)
+        if self.losses.association > 0:
+            loss = loss + self.losses.association * association_loss(regions, encoder)
+        return {"loss": loss}
 
 
 @torch.no_grad()

@@ -1,0 +1,213 @@
+"""The training loop: exact resumption, one process or two, checkpoints that are whole, plans that fit."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from pixtree.training.loop import Objective, train
+from pixtree.training.optimisers import SCALE, parameter_groups
+from pixtree.training.order import Order, Share, parts
+from pixtree.training.plan import Plan
+
+SCRIPT = Path(__file__).parent / "small_run.py"
+
+
+class Fit(Objective):
+    """Least squares with dropout, which needs random numbers."""
+
+    def __init__(self, broken=False):
+        super().__init__()
+        torch.manual_seed(1)
+        self.learner, self.broken = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.3), nn.Linear(8, 1)), broken
+
+    def forward(self, batch):
+        loss = (self.learner(batch) - batch.sum(1, keepdim=True)).square().mean()
+        return {"loss": loss * torch.nan if self.broken else loss, "size": torch.tensor(float(len(batch)))}
+
+
+class Rows:
+    """Batches of eight rows in parts of `size`."""
+
+    def __init__(self, size=None):
+        self.size, self.values = size, torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
+
+    def starting(self, step, share):
+        while True:
+            samples = Order(20, 8).samples(step, share)
+            yield [self.values[[one.place for one in part]] for part in parts(samples, self.size)]
+            step += 1
+
+
+def weights(objective):
+    return torch.cat([one.detach().flatten() for one in objective.learner.parameters()])
+
+
+@pytest.mark.parametrize("average", [0.0, 0.9])
+def test_a_run_that_stopped_goes_on_as_if_it_had_not(tmp_path, average):
+    plan = Plan(steps=6, every=3, warmup=2, average=average)
+
+    def stop(step, figures):
+        if step == 3:
+            raise KeyboardInterrupt
+
+    whole, part, resumed = Fit(), Fit(), Fit()
+    done = train(whole, Rows(), plan)
+    with pytest.raises(KeyboardInterrupt):
+        train(part, Rows(), plan, checkpoint=tmp_path / "c.pt", report=stop)
+    again = train(resumed, Rows(), plan, checkpoint=tmp_path / "c.pt", resume=True)
+    assert again.losses == done.losses
+    assert torch.equal(weights(whole), weights(resumed))
+    if average:
+        pairs = zip(done.averaged.parameters(), again.averaged.parameters(), strict=True)
+        assert all(torch.equal(a, b) for a, b in pairs)
+        assert not torch.equal(next(done.averaged.parameters()), next(whole.learner.parameters()))
+
+
+def test_going_on_needs_the_checkpoint_and_its_settings(tmp_path):
+    with pytest.raises(FileNotFoundError, match="start without resuming"):
+        train(Fit(), Rows(), Plan(steps=1), checkpoint=tmp_path / "none.pt", resume=True)
+    train(Fit(), Rows(), Plan(steps=1), checkpoint=tmp_path / "c.pt")
+    with pytest.raises(ValueError, match="others for plan"):
+        train(Fit(), Rows(), Plan(steps=2), checkpoint=tmp_path / "c.pt", resume=True)
+
+
+@pytest.mark.parametrize("keep", [0, 100, -10])
+def test_a_damaged_checkpoint_is_refused_in_one_sentence(tmp_path, keep):
+    path = tmp_path / "c.pt"
+    train(Fit(), Rows(), Plan(steps=1), checkpoint=path)
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(ValueError, match="is damaged or another file; remove it and start again"):
+        train(Fit(), Rows(), Plan(steps=1), checkpoint=path, resume=True)
+
+
+def test_a_loss_that_is_not_finite_stops_the_run():
+    with pytest.raises(ValueError, match="stay finite"):
+        train(Fit(broken=True), Rows(), Plan(steps=1))
+
+
+def test_gradients_of_parts_add_up_to_those_of_the_batch():
+    class Exact(Fit):
+        def forward(self, batch):
+            self.learner.eval()
+            return super().forward(batch)
+
+    plan = Plan(steps=4, warmup=0)
+    curves = [train(Exact(), Rows(size), plan).losses for size in (None, 4, 2)]
+    for other in curves[1:]:
+        assert other == pytest.approx(curves[0], rel=1e-5)
+
+
+def test_an_order_shows_every_sample_once_an_epoch_and_shares_it_equally():
+    order = Order(10, 4, seed=3)
+    seen = [one for step in range(5) for one in order.samples(step)]
+    assert [one.epoch for one in seen] == [0] * 10 + [1] * 10
+    assert sorted(one.place for one in seen[:10]) == sorted(one.place for one in seen[10:]) == list(range(10))
+    assert [one.place for one in seen[:10]] != [one.place for one in seen[10:]]
+    shares = [order.samples(7, Share(rank, 2)) for rank in range(2)]
+    assert shares[0] + shares[1] == order.samples(7)
+    assert order.steps(2) == 5
+    with pytest.raises(ValueError, match="3 processes can share equally, got 4; take a multiple of 3"):
+        order.samples(0, Share(0, 3))
+
+
+def test_the_rate_goes_from_start_over_base_to_stop():
+    plan = Plan(steps=1000, rate=1e-3, start=1e-6, stop=1e-5, warmup=10)
+    rates = [plan.rate_at(step) for step in range(1000)]
+    assert rates[0] == pytest.approx(1e-6 + (1e-3 - 1e-6) / 10, rel=1e-3)
+    assert max(rates) == pytest.approx(1e-3, rel=1e-2)
+    assert rates[-1] == pytest.approx(1e-5, rel=1e-2)
+
+
+def test_rates_fall_towards_the_stem_and_named_parameters_have_their_own():
+    import pixtree
+
+    model = pixtree.retrofit("vit_tiny_patch16_224", tokens=25, depth=2)
+    plan = Plan(layer_decay=0.5, decay=0.1, scales=(("tokenizer.sampler", 10.0),))
+    groups = parameter_groups(model, plan)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    rates = {names[id(one)]: group[SCALE] for group in groups for one in group["params"]}
+    assert set(rates) == {name for name, one in model.named_parameters() if one.requires_grad}
+    assert rates["backbone.vit.head.weight"] == 1.0
+    assert rates["backbone.vit.blocks.0.attn.qkv.weight"] == 0.5 * rates["backbone.vit.blocks.1.attn.qkv.weight"]
+    assert {value for name, value in rates.items() if name.startswith("tokenizer.sampler")} == {10.0}
+    decays = {names[id(one)]: group["weight_decay"] for group in groups for one in group["params"]}
+    assert decays["backbone.vit.blocks.0.attn.qkv.weight"] == 0.1
+    assert decays["backbone.vit.blocks.0.attn.qkv.bias"] == 0.0
+    with pytest.raises(ValueError, match="a model that knows its layers, got Sequential"):
+        parameter_groups(nn.Sequential(nn.Linear(1, 1)), plan)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"optimiser": "none"}, "adamw, lamb, sgd"),
+        ({"precision": "half"}, "float32, bfloat16"),
+        ({"layer_decay": 0.0}, "layer decay in"),
+        ({"average": 1.0}, "average in"),
+        ({"steps": 0}, "above 0"),
+        ({"decay": -1.0}, "from 0 up"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused(changes, words):
+    with pytest.raises(ValueError, match=words):
+        Plan(**changes)
+
+
+@pytest.mark.parametrize("optimiser", ["lamb", "sgd"])
+def test_other_optimisers_learn_too(optimiser):
+    losses = train(Fit(), Rows(), Plan(steps=40, rate=3e-2, optimiser=optimiser, epsilon=1e-7)).losses
+    assert losses[-1] < 0.7 * losses[0]
+
+
+def run(arguments, **environment):
+    return subprocess.Popen(
+        [sys.executable, str(SCRIPT), *map(str, arguments)], env=os.environ | environment, stdout=subprocess.PIPE, text=True
+    )
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return str(one.getsockname()[1])
+
+
+def test_two_processes_have_the_losses_of_one(tmp_path):
+    alone = run([tmp_path / "alone.pt", 10])
+    losses = json.loads(alone.communicate(timeout=120)[0])
+    shared = {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": free_port(),
+        "WORLD_SIZE": "2",
+        "LOCAL_WORLD_SIZE": "2",
+        "OMP_NUM_THREADS": "1",
+    }
+    both = [
+        run([tmp_path / "both.pt", 10], **shared, RANK=str(rank), LOCAL_RANK=str(rank), ACCELERATE_USE_CPU="true")
+        for rank in (0, 1)
+    ]
+    found = [json.loads(one.communicate(timeout=120)[0]) for one in both]
+    assert found[0] == found[1]
+    assert found[0] == pytest.approx(losses, abs=1e-5)
+
+
+def test_a_run_that_was_killed_ends_as_the_uninterrupted_one(tmp_path):
+    whole = json.loads(run([tmp_path / "whole.pt", 12]).communicate(timeout=120)[0])
+    checkpoint = tmp_path / "killed.pt"
+    killed = run([checkpoint, 12, 0.2])
+    limit = time.monotonic() + 100
+    while not checkpoint.is_file() and time.monotonic() < limit:
+        time.sleep(0.02)
+    killed.send_signal(signal.SIGKILL)
+    assert killed.wait() == -signal.SIGKILL
+    state = torch.load(checkpoint, weights_only=True)
+    assert 0 < len(state["curve"]) < 12
+    assert json.loads(run([checkpoint, 12]).communicate(timeout=120)[0]) == whole

@@ -1,6 +1,7 @@
 """Machine code on disk may be damaged, full or not there at all: results are the same, and a sentence says what it costs."""
 
 import errno
+import logging
 import os
 import subprocess
 import sys
@@ -22,7 +23,8 @@ add_seven.__module__ = "pixtree.kernels.tried"  # as if it were ours
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch, caplog):
+    caplog.set_level(logging.WARNING, "pixtree")
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(machine_code, "_said", set())
     monkeypatch.setattr(jit._Announcer, "is_kept", True)
@@ -38,15 +40,15 @@ def fresh():
     return jit.kernel(add_seven)
 
 
-def test_machine_code_is_kept_and_found_again(folder, capsys):
+def test_machine_code_is_kept_and_found_again(folder, caplog):
     assert fresh()(1) == 8
     assert [path.suffix for path in stored(folder)] == [".nbc", ".nbi"]
-    capsys.readouterr()
+    caplog.clear()
     machine_code._said.clear()
     again = fresh()
     assert again(1) == 8
     assert sum(again.stats.cache_hits.values()) == 1
-    assert capsys.readouterr().err == ""
+    assert caplog.messages == []
 
 
 def flipped(content, place):
@@ -66,18 +68,18 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
-def test_damaged_files_are_made_again(folder, capsys, suffix, damage):
+def test_damaged_files_are_made_again(folder, caplog, suffix, damage):
     fresh()(1)
     (path,) = (path for path in stored(folder) if path.suffix == suffix)
     path.write_bytes(DAMAGES[damage](path.read_bytes()))
     assert fresh()(1) == 8
-    assert set(capsys.readouterr().err.splitlines()) == {f"pixtree: {jit.ONCE}"}
+    assert set(caplog.messages) == {f"pixtree: {jit.ONCE}"}
     repaired = fresh()
     assert repaired(1) == 8
     assert sum(repaired.stats.cache_hits.values()) == 1
 
 
-def test_a_full_disk_costs_time_and_a_sentence(folder, capsys, monkeypatch):
+def test_a_full_disk_costs_time_and_a_sentence(folder, caplog, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -85,16 +87,21 @@ def test_a_full_disk_costs_time_and_a_sentence(folder, capsys, monkeypatch):
     monkeypatch.setattr("numba.core.caching.IndexDataCacheFile._open_for_write", full)
     assert kernel(1) == 8
     assert fresh()(2) == 9
-    said = capsys.readouterr().err
+    said = "\n".join(caplog.messages)
     assert said.count("cannot be kept on disk (No space left on device), so every process compiles them; set NUMBA_CACHE_DIR") == 1
 
 
-def test_without_a_folder_to_write_it_says_that_every_process_compiles(folder, capsys, monkeypatch):
+def test_without_a_folder_to_write_it_says_that_every_process_compiles(folder, caplog, monkeypatch):
     monkeypatch.setattr("numba.core.caching.CompileResultCacheImpl._locator_classes", [])
     assert fresh()(1) == 8
-    said = capsys.readouterr().err
-    assert said == f"pixtree: {jit.EVERY_TIME}; set NUMBA_CACHE_DIR to a folder that can be written\n"
-    assert "once" not in said
+    assert caplog.messages == [f"pixtree: {jit.EVERY_TIME}; set NUMBA_CACHE_DIR to a folder that can be written"]
+    assert "once" not in caplog.text
+
+
+def test_without_any_set_up_of_logging_a_sentence_goes_to_stderr():
+    code = "from pixtree.runtime.machine_code import say_once; say_once('compiling'); say_once('compiling')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "pixtree: compiling\n")
 
 
 def test_a_disabled_compiler_is_one_sentence():

@@ -125,6 +125,13 @@ def test_the_kernel_cache_is_tried_by_writing(monkeypatch):
 
 
 @pytest.mark.usefixtures("no_trials")
+def test_a_line_is_whole_outside_of_a_terminal(monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda program: None)
+    lines = run("doctor").stdout.splitlines()
+    assert any(line.rstrip().endswith("missing: needed by style='paper' only; install the program potrace") for line in lines)
+
+
+@pytest.mark.usefixtures("no_trials")
 def test_a_missing_potrace_is_named(monkeypatch):
     monkeypatch.setattr("shutil.which", lambda program: None)
     assert found_by("doctor")["potrace"] == "missing: needed by style='paper' only; install the program potrace"

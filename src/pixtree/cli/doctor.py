@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 CORE = ("pixtree", "torch", "numpy", "numba", "pillow")
 STYLES = {"broken": "bold red", "failed": "bold red", "missing": "yellow", "works": "yellow", "installed": "green", "ok": "green"}
 SELF_TEST_REGIONS = 8
+WIDE = 1000  # columns
 
 
 def register(app: typer.Typer) -> None:
@@ -60,7 +61,9 @@ def _show(rows: list[tuple[str, str]]) -> None:
     for name, value in rows:
         style = next((style for word, style in STYLES.items() if value.startswith(word)), "")
         table.add_row(Text(name), Text(value, style))
-    Console(soft_wrap=True).print(table)
+    terminal = Console()
+    # a pipe or a file has no edge at which lines should break
+    (terminal if terminal.is_terminal else Console(width=WIDE)).print(table)
 
 
 def self_test() -> dict[str, str]:

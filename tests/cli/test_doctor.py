@@ -73,6 +73,17 @@ def test_what_is_called_installed_can_be_imported():
     assert installed.import_faults(("tifffile", "scikit-image")) == {}
 
 
+@pytest.mark.parametrize("name", ["PySide6-Essentials", "pyside6-essentials", "Pillow"])
+def test_the_case_of_a_name_does_not_matter(name):
+    assert installed.import_faults((name,)) == {}
+
+
+def test_a_broken_package_beside_a_torchvision_without_operators_is_told(monkeypatch):
+    faults = {"torchvision": installed.LACKING, "accelerate": "SIGILL"}
+    monkeypatch.setattr(installed, "import_faults", lambda names: faults)
+    assert installed.state_of("train", ["numpy"]) == "broken: accelerate (SIGILL); run pip install --force-reinstall accelerate"
+
+
 def test_what_cannot_be_imported_is_broken(tmp_path, monkeypatch):
     (tmp_path / "raises.py").write_text("raise ImportError('libGL.so.1: cannot open\\nshared object file')")
     (tmp_path / "dies.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGILL)")

@@ -11,11 +11,11 @@ from importlib import metadata
 from pixtree.evaluation.records import version_of
 
 HIDDEN_EXTRAS = ("all", "dev")  # unions of the others and the tools of development
-MODULES = {  # whose name is not that of their distribution
+MODULES = {  # whose name is not that of their distribution, in small letters as in metadata
     "scikit-image": "skimage",
     "opencv-contrib-python-headless": "cv2",
     "pillow": "PIL",
-    "PySide6-Essentials": "PySide6.QtCore",
+    "pyside6-essentials": "PySide6.QtCore",
     "resvg-py": "resvg_py",
 }
 SECONDS = 180.0
@@ -48,24 +48,23 @@ def state_of(extra: str, names: list[str]) -> str:
     """One line about an extra: installed, missing or broken, with the cure."""
     missing = [name for name in names if version_of(name) is None]
     faults = import_faults(tuple(name for name in names if name not in missing))
-    lacking = next((fault for fault in faults.values() if LACKING in fault), None)
-    if lacking is not None:
+    broken = [f"{name} ({fault})" for name, fault in faults.items() if LACKING not in fault]
+    if broken:
+        return f"broken: {', '.join(broken)}; run pip install --force-reinstall {broken[0].partition(' ')[0]}"
+    if missing:
+        return f"missing: {', '.join(missing)}; run pip install 'pixtree[{extra}]'"
+    if faults:
         return (
             "works: torchvision lacks its operators, and import timm fails before import pixtree.models; "
             f"install the torchvision for torch {version_of('torch')}"
         )
-    if faults:
-        name, fault = next(iter(faults.items()))
-        return f"broken: {name} ({fault}); run pip install --force-reinstall {name}"
-    if missing:
-        return f"missing: {', '.join(missing)}; run pip install 'pixtree[{extra}]'"
     return "installed"
 
 
 @cache
 def import_faults(names: tuple[str, ...]) -> dict[str, str]:
     """The distributions that are installed but cannot be imported, and why."""
-    modules = {MODULES.get(name, name.replace("-", "_")): name for name in names}
+    modules = {MODULES.get(name.lower(), name.replace("-", "_")): name for name in names}
     if not modules:
         return {}
     try:

@@ -21,7 +21,7 @@ SURFACE = {
     "Gaussian": [],
     "Level": ["level"],
     "Likelihood": ["length_exponent", "ward_rounds"],
-    "Partition": ["labels"],
+    "Partition": ["labels", "tree"],
     "Tanimoto": [],
     "Tokenizer": ["budget", "options", "backend", "changes"],
     "Tokenizer.forward": ["self", "images", "partition", "budget"],
@@ -38,6 +38,8 @@ SURFACE = {
         *("image", "tokens", "criterion", "at_most", "level", "budget"),
         *("partitioner", "relax", "mask", "start_label", *READING, *TREE, "backend", "words"),
     ],
+    "select": ["tree", "inside", "outside"],
+    "snap": ["mask", "image"],
     "vectorize": [
         *("image", "paths", "bytes", "psnr", "points", "colors", "style", "preset", "artwork"),
         *("tolerance", "fast", "transparency", "groups", "ids", "passes", *READING),
@@ -51,6 +53,8 @@ SURFACE = {
     "Hierarchy.save": ["self", "path"],
     "Hierarchy.load": ["path", "backend"],
     "Partition.from_labels": ["labels", "backend"],
+    "Partition.merge": ["self", "labels"],
+    "Partition.split": ["self", "label", "tokens"],
     "Partition.areas": ["self", "image"],
     "Partition.boxes": ["self", "image"],
     "Partition.adjacency": ["self", "image"],
@@ -69,7 +73,7 @@ EXAMPLES = [
         "Partition.from_labels",
         "Partition.areas",
     ),
-    *("Partition.boxes", "Partition.adjacency", "Tokenizer.paper", "Tokenizer.pretrained"),
+    *("Partition.merge", "Partition.split", "Partition.boxes", "Partition.adjacency", "Tokenizer.paper", "Tokenizer.pretrained"),
 ]
 
 

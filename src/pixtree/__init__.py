@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from pixtree.models.coarsening.coarsen import coarsen
     from pixtree.models.retrofit import retrofit
     from pixtree.tasks.segment import hierarchy, segment
+    from pixtree.tasks.select import select
+    from pixtree.tasks.snap import snap
     from pixtree.tasks.vectorize import vectorize
     from pixtree.tokenizer.tokenizer import Tokenizer
     from pixtree.trees.criteria import Criterion
@@ -26,6 +28,8 @@ _HOMES = {
     "retrofit": "pixtree.models.retrofit",
     "hierarchy": "pixtree.tasks.segment",
     "segment": "pixtree.tasks.segment",
+    "select": "pixtree.tasks.select",
+    "snap": "pixtree.tasks.snap",
     "vectorize": "pixtree.tasks.vectorize",
     "Tokenizer": "pixtree.tokenizer.tokenizer",
     "Criterion": "pixtree.trees.criteria",
@@ -60,6 +64,8 @@ __all__ = [
     "hierarchy",
     "retrofit",
     "segment",
+    "select",
+    "snap",
     "vectorize",
 ]
 

@@ -202,5 +202,5 @@ def _root(root: list[int], region: int) -> int:
 
 def cut(tree: TreeStructure, budget: Budget, *, relax: bool = False) -> Partition:
     """The partition of one image under a budget; `relax` polishes its boundaries, after which it is no longer nested."""
-    partition = Partition(cut_labels(tree, budget)[None])
+    partition = Partition(cut_labels(tree, budget)[None], tree)
     return relax_boundaries(partition, tree) if relax else partition

@@ -1,9 +1,10 @@
 """Partition: which region each pixel belongs to; and the seam through which every engine gives one."""
 
 import operator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
@@ -14,13 +15,17 @@ from pixtree.kernels import kernels_for
 from pixtree.runtime import transfer
 from pixtree.runtime.backend import is_host
 
+if TYPE_CHECKING:
+    from pixtree.trees.structure import TreeStructure
+
 
 @dataclass(frozen=True, eq=False)
 class Partition:
     """Regions of the images of a batch, in canonical form: equal partitions are equal arrays.
 
     labels: (B, H, W) int32, from 0 per image in the raster order of each region's first pixel; every region is 4-connected; −1 only
-    outside a mask.
+    outside a mask. tree: of one image, along which `split` splits; cuts of a tree have it. Partitions never change: `merge` and
+    `split` give new ones, and to undo a step is to keep the old one.
 
     >>> import pixtree
     >>> part = pixtree.Partition.from_labels([[5, 5, 3], [5, 3, 3]])
@@ -29,6 +34,7 @@ class Partition:
     """
 
     labels: Tensor
+    tree: "TreeStructure | None" = field(default=None, repr=False)
 
     @classmethod
     def from_labels(cls, labels: Tensor | NDArray[np.integer], backend: str = "auto") -> "Partition":
@@ -107,12 +113,41 @@ class Partition:
         return png(partition_picture(self))
 
     def __getitem__(self, index: int) -> "Partition":
-        return Partition(self.labels[operator.index(index)][None])
+        return Partition(self.labels[operator.index(index)][None], self.tree)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Partition) and torch.equal(self.labels, other.labels)
 
     __hash__ = None  # type: ignore[assignment]
+
+    def merge(self, labels: Iterable[int]) -> "Partition":
+        """The partition of one image in which the regions of those labels, which must hang together, are one region.
+
+        Regions are numbered anew, by first pixel. O(H·W).
+
+        >>> import pixtree
+        >>> part = pixtree.Partition.from_labels([[0, 0, 1, 2], [0, 3, 1, 2]])
+        >>> part.merge([0, 3]).numpy().tolist()
+        [[0, 0, 1, 2], [0, 0, 1, 2]]
+        """
+        from pixtree.trees.editing import merged_regions
+
+        return merged_regions(self, labels)
+
+    def split(self, label: int, tokens: int = 2) -> "Partition":
+        """The partition of one image in which the region of that label is split into `tokens` regions.
+
+        A region that is a node of the tree splits as the nested cuts do; any other, such as a merged one, by the tree of its own
+        pixels. Regions are numbered anew, by first pixel.
+
+        >>> import numpy as np, pixtree
+        >>> part = pixtree.hierarchy(np.eye(20)).cut(tokens=5)
+        >>> part.split(2, tokens=3).counts.tolist()
+        [7]
+        """
+        from pixtree.trees.editing import split_region
+
+        return split_region(self, label, tokens)
 
     def areas(self, image: int = 0) -> Tensor:
         """Pixels per region of one image, (N,) int64.

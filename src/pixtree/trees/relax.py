@@ -21,7 +21,7 @@ def relax_boundaries(
         features = tree.features.view(channels, height, width)
     else:
         features[:, tree.mask] = tree.features
-    return Partition(relaxed(partition.labels[0], features, tree.kernels, sweeps=sweeps, smoothness=smoothness)[None])
+    return Partition(relaxed(partition.labels[0], features, tree.kernels, sweeps=sweeps, smoothness=smoothness)[None], tree)
 
 
 def relaxed(labels: Tensor, features: Tensor, kernels: Kernels, *, sweeps: int = SWEEPS, smoothness: float = SMOOTHNESS) -> Tensor:

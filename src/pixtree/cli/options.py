@@ -7,6 +7,7 @@ import typer
 
 from pixtree.cli.errors import UsageError
 
+ImageFile = Annotated[Path, typer.Argument(help="The image, a PNG, JPEG, WebP or TIFF file.", show_default=False)]
 ImageFiles = Annotated[
     list[Path],
     typer.Argument(help="Images, folders of images, or patterns such as 'photos/*.jpg' in quotes.", show_default=False),

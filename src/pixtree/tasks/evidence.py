@@ -30,8 +30,8 @@ class Weights(NamedTuple):
     at_border: float  # whether the region touches the border
 
 
-WITHOUT_OUTSIDE = Weights(0.02, 0.41, -1.02, 0.13, 0.96, 0.93, 2.16, -1.42, 0.32, 0.16)
-WITH_OUTSIDE = Weights(-2.08, 1.09, -1.04, 0.3, 1.4, 1.26, 3.1, -2.01, 2.85, 0.57)
+WITHOUT_OUTSIDE = Weights(0.03, 0.64, -0.94, 0.15, 0.83, 0.95, 1.98, -1.43, 0.63, 0.1)
+WITH_OUTSIDE = Weights(-2.08, 0.93, -1.17, 0.47, 1.4, 1.37, 3.05, -2.33, 2.7, 0.48)
 
 
 def evidence(scene: Scene, inside: NDArray[np.int64], outside: NDArray[np.int64]) -> Values:

@@ -12,7 +12,7 @@ from pixtree.trees.region_graph import RegionGraph, region_graph
 
 PALETTE = 300  # regions of a coarse cut whose mean colours stand for all colours
 COLOUR_WIDTH = 10.0  # standard deviation of a colour around its palette's, in Lab units
-CONTOUR_WIDTH = 12.0  # contrast, in Lab units, over which the cost of an outline falls to 1/e
+CONTOUR_WIDTH = 6.0  # contrast, in Lab units, over which the cost of an outline falls to 1/e
 SHARE_OF_STRONG = 0.3  # of the cost of an outline, along the strongest contour of the tree
 STEP = 0.002  # length of a way per pixel, beside the contours that it crosses
 

@@ -22,7 +22,7 @@ from pixtree.tasks.scene import Scene, outline_cost, scene_of
 from pixtree.tasks.segment import hierarchy
 from pixtree.trees.hierarchy import Hierarchy
 
-SMOOTHNESS = 0.35  # cost of a pixel edge of the outline where there is no contour, in log-odds of a region
+SMOOTHNESS = 2.0  # cost of a pixel edge of the outline where there is no contour, in log-odds of a region
 
 
 def select(tree: Hierarchy | Image, inside: Objects, outside: Marks | None = None) -> NDArray[np.bool_] | NDArray[np.int32]:

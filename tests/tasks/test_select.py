@@ -67,6 +67,12 @@ def test_a_box_bounds_its_object(two_objects):
     assert (cropped[20:] == blue[20:]).all()
 
 
+def test_a_box_that_is_smaller_than_a_region_selects_its_pixels():
+    mask = pixtree.select(np.full((200, 200, 3), 90, np.uint8), inside=(100, 100, 103, 104))
+    assert mask[100:103, 100:104].any()
+    assert mask.sum() <= 12
+
+
 def test_a_box_outside_is_outside_as_a_whole(two_objects):
     tree, red, _ = two_objects
     mask = pixtree.select(tree, inside=[(20, 20)], outside=[(30, 0, 60, 80)])

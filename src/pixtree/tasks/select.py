@@ -23,6 +23,7 @@ from pixtree.tasks.segment import hierarchy
 from pixtree.trees.hierarchy import Hierarchy
 
 SMOOTHNESS = 2.0  # cost of a pixel edge of the outline where there is no contour, in log-odds of a region
+LARGEST_HOLE = 0.02  # of the object; holes up to it that hold no mark are filled
 
 
 def select(tree: Hierarchy | Image, inside: Objects, outside: Marks | None = None) -> NDArray[np.bool_] | NDArray[np.int32]:
@@ -80,25 +81,44 @@ def _one_object(
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """Which regions belong to one object, (N,), and the evidence for it, (N,); owner is the mark of each region, −1 without one."""
     graph = scene.graph
-    beyond = (2 * graph.counts(marks.beyond) > graph.size) & (owner != label)
+    likely = graph.counts(marks.likely) > 0  # never beyond as a whole, however large its regions are
+    beyond = (2 * graph.counts(marks.beyond) > graph.size) & (owner != label) & ~likely
     fixed = np.where(owner == label, 1, np.where((owner >= 0) | beyond, -1, 0)).astype(np.int8)
     inside, outside = np.flatnonzero(fixed > 0), np.flatnonzero(fixed < 0)
     if inside.size == 0:  # a box without a point: its middle is the best guess, but no more
-        inside = np.flatnonzero((graph.counts(marks.likely) > 0) & (fixed == 0))
+        inside = np.flatnonzero(likely & (fixed == 0))
     sure = evidence(scene, inside, outside)
     belongs = minimum_cut(sure * np.sqrt(graph.size), graph.pairs, SMOOTHNESS * outline_cost(scene), fixed)
-    return _reached(scene, belongs, inside), sure
+    if not belongs.any():  # nothing speaks for a box's object, but somebody means one
+        belongs[inside] = True
+    return _filled(scene, _reached(scene, belongs, inside), outside), sure
+
+
+def _filled(scene: Scene, belongs: NDArray[np.bool_], outside: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """The regions with the small holes among them: pieces inside the object that hold no mark and do not touch the border."""
+    graph = scene.graph
+    piece = _pieces(scene, ~belongs)
+    area = np.bincount(piece, graph.size)
+    small = area <= LARGEST_HOLE * graph.size[belongs].sum()
+    small[piece[outside]] = small[piece[scene.at_border & ~belongs]] = False
+    return belongs | small[piece]
 
 
 def _reached(scene: Scene, belongs: NDArray[np.bool_], sources: NDArray[np.int64]) -> NDArray[np.bool_]:
     """The regions that hang together with one of the sources."""
+    piece = _pieces(scene, belongs)
+    return belongs & np.isin(piece, piece[sources[belongs[sources]]])
+
+
+def _pieces(scene: Scene, kept: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """The connected piece of the kept regions that each region is in, (N,); every other region is a piece of its own."""
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import connected_components
 
-    pairs = scene.graph.pairs[belongs[scene.graph.pairs].all(axis=1)]
-    links = csr_matrix((np.ones(len(pairs), np.int8), pairs.T), shape=(belongs.size, belongs.size))
-    piece = connected_components(links, directed=False)[1]
-    return belongs & np.isin(piece, piece[sources[belongs[sources]]])
+    pairs = scene.graph.pairs[kept[scene.graph.pairs].all(axis=1)]
+    links = csr_matrix((np.ones(len(pairs), np.int8), pairs.T), shape=(kept.size, kept.size))
+    piece: NDArray[np.int32] = connected_components(links, directed=False)[1]
+    return piece
 
 
 def _settled(tree: Hierarchy, labels: NDArray[np.int32], kinds: dict[int, Mask]) -> NDArray[np.int32]:

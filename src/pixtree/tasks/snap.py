@@ -15,10 +15,10 @@ from pixtree.tasks.segment import hierarchy
 from pixtree.trees.hierarchy import Hierarchy
 from pixtree.trees.region_graph import RegionGraph
 
-COUNTS = (32, 64, 128, 256, 512)  # nested cuts that vote
-SMOOTHNESS = 1.0  # cost of a pixel edge of the outline where there is no contour, in log-odds of a region
+COUNTS = (64, 128, 256, 512, 1024, 2048)  # nested cuts that vote
+SMOOTHNESS = 4.0  # cost of a pixel edge of the outline where there is no contour, in log-odds of a region
 VOTE = 2.0  # log-odds of a region that all votes give to a class
-COLOUR = 1.5  # weight of the log ratio of colours, where the mask may be wrong
+COLOUR = 1.0  # weight of the log ratio of colours, where the mask may be wrong
 SUREST_COLOUR = 3.0  # largest log ratio that counts
 REACH = 0.06  # how far from its outline a mask may be wrong, in diagonals of the picture
 

@@ -101,7 +101,8 @@ def _filled(scene: Scene, belongs: NDArray[np.bool_], outside: NDArray[np.int64]
     area = np.bincount(piece, graph.size)
     small = area <= LARGEST_HOLE * graph.size[belongs].sum()
     small[piece[outside]] = small[piece[scene.at_border & ~belongs]] = False
-    return belongs | small[piece]
+    filled: NDArray[np.bool_] = belongs | small[piece]
+    return filled
 
 
 def _reached(scene: Scene, belongs: NDArray[np.bool_], sources: NDArray[np.int64]) -> NDArray[np.bool_]:

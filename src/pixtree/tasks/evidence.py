@@ -16,7 +16,7 @@ Values = NDArray[np.float64]
 
 
 class Weights(NamedTuple):
-    """What each kind of evidence counts, in log-odds; fitted by logistic regression (`benchmarks/select.py`)."""
+    """What each kind of evidence counts, in log-odds; fitted by logistic regression (`benchmarks/click_weights.py`)."""
 
     bias: float
     nearer_way: float  # (out − in) / (out + in) of the ways to the marks

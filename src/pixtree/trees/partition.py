@@ -183,14 +183,14 @@ class Partition:
         >>> pairs.tolist(), edges.tolist()
         ([[0, 1]], [3])
         """
-        labels = self.labels[image].to(torch.int64)
+        labels = self.labels[image]
         sides = ((labels[:, :-1], labels[:, 1:]), (labels[:-1], labels[1:]))
-        a = torch.cat([side[0].flatten() for side in sides])
-        b = torch.cat([side[1].flatten() for side in sides])
-        touching = (a != b) & (a >= 0) & (b >= 0)
+        borders = [(a != b) & (a >= 0) & (b >= 0) for a, b in sides]  # few pixel edges: all else is done for these alone
+        first = torch.cat([side[0][border] for side, border in zip(sides, borders, strict=True)]).to(torch.int64)
+        second = torch.cat([side[1][border] for side, border in zip(sides, borders, strict=True)]).to(torch.int64)
         count = int(self.counts[image])
-        pair = torch.minimum(a, b)[touching] * count + torch.maximum(a, b)[touching]
-        unique, shared = torch.unique(pair, return_counts=True)
+        pair = torch.minimum(first, second) * count + torch.maximum(first, second)
+        unique, shared = torch.unique_consecutive(pair.sort().values, return_counts=True)
         return torch.stack((unique // count, unique % count), dim=1), shared
 
     def numpy(self) -> NDArray[np.int32]:

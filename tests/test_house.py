@@ -84,7 +84,7 @@ def top_names() -> dict[str, str]:
         for node in tree.body:
             names: list[str] = []
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and not any(
-                "register" in ast.unparse(d) for d in node.decorator_list
+                word in ast.unparse(d) for d in node.decorator_list for word in ("register", "router.")
             ):
                 names = [node.name]
             elif isinstance(node, ast.Assign):

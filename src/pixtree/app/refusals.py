@@ -1,0 +1,20 @@
+"""Refusals: every answer that is no success says in one sentence what was expected, what came and what to do."""
+
+from fastapi.responses import JSONResponse
+
+
+class RefusedError(Exception):
+    """A request that is not answered, with the status of HTTP and the sentence that the page shows."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status, self.sentence = status, sentence
+
+    def response(self) -> JSONResponse:
+        """The answer as JSON: {"error": sentence}."""
+        return JSONResponse({"error": self.sentence}, self.status)
+
+
+def busy() -> RefusedError:
+    """The server has as much to do as it may take on."""
+    return RefusedError(503, "the server has too much to do at the moment; try again in a few seconds")

@@ -1,0 +1,38 @@
+"""`pixtree demo`: the web app."""
+
+from typing import Annotated
+
+import typer
+
+from pixtree.cli.errors import reported
+
+PORT = 8000
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this file."""
+    app.command("demo")(demo)
+
+
+@reported()
+def demo(
+    host: Annotated[
+        str, typer.Option(help="Listen at this address. 0.0.0.0 lets other machines in; the server asks nobody for a password.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Listen at this port; 0 takes any free one.")] = PORT,
+    open_browser: Annotated[bool, typer.Option("--open", help="Open the page in your browser.")] = False,
+    memory: Annotated[int, typer.Option(min=64, help="Keep trees in at most this many megabytes.")] = 512,
+) -> None:
+    """Show photos as trees of regions in your browser: cut, select, draw, and compare tokens."""
+    try:
+        from pixtree.app.server import create_app
+        from pixtree.app.serving import hosts_for, listening, serve
+    except ImportError as error:
+        raise ImportError(f"the web app needs FastAPI and uvicorn ({error}); run pip install 'pixtree[app]'") from error
+    from pixtree.app.limits import MEBIBYTE, Limits
+
+    listener = listening(host, port)
+    address = f"http://{'localhost' if host == '127.0.0.1' else host}:{listener.getsockname()[1]}"
+    typer.echo(f"pixtree is at {address} (Ctrl+C ends it)")
+    app = create_app(Limits(session_bytes=memory * MEBIBYTE), hosts=hosts_for(host))
+    serve(app, listener, host, address, open_browser=open_browser)

@@ -1,0 +1,78 @@
+"""Chromium on the page: what a person does and sees, and what must never happen."""
+
+import os
+import shutil
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+from pixtree.evaluation.renderers import PROGRAMS
+
+SOFTWARE = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--hide-scrollbars"]
+DESKTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+
+
+@contextmanager
+def chromium():
+    """The distribution's Chromium, without a window."""
+    from playwright.sync_api import sync_playwright
+
+    program = next(found for name in PROGRAMS["chromium"][0] if (found := shutil.which(name)))
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=SOFTWARE)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def visit(browser, port, *, path="/", viewport=DESKTOP, errors=(), **options):
+    """The page in a fresh profile; at the end there must have been no message in the console and no request to another host.
+
+    errors: words that messages may contain, where the test provokes them.
+    """
+    context = browser.new_context(viewport=viewport, **options)
+    page = context.new_page()
+    said, asked = [], []
+    page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: said.append(f"error: {error}"))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"http://127.0.0.1:{port}{path}")
+    page.wait_for_selector("#examples img")
+    try:
+        yield page
+        assert [words for words in said if not any(known in words for known in errors)] == []
+        home = (f"http://127.0.0.1:{port}/", f"blob:http://127.0.0.1:{port}/")
+        assert [url for url in asked if not url.startswith(home)] == []
+    finally:
+        context.close()
+
+
+def until(page, condition, seconds=60):
+    """Wait until an expression of the page is true; the page's policy forbids what the driver's own way needs."""
+    end = time.monotonic() + seconds
+    while not page.evaluate(condition):
+        if time.monotonic() > end:
+            raise TimeoutError(f"the page never came to {condition}")
+        page.wait_for_timeout(20)
+
+
+def open_example(page, name="astronaut"):
+    """Click an example and wait until its tree is on the screen."""
+    page.click(f"[data-example={name}]")
+    until(page, "pixtree.app.openedIn > 0")
+
+
+def idle(page):
+    """Wait until the server has answered everything and the page has drawn it."""
+    until(page, "document.getElementById('working').hidden")
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def screenshot(page, name, folder):
+    """A picture of the page: in docs/pictures if PIXTREE_SCREENSHOTS names that folder, else in a temporary one."""
+    target = Path(os.environ.get("PIXTREE_SCREENSHOTS") or folder) / f"app_{name}.png"
+    page.screenshot(path=target)
+    assert target.stat().st_size > 10_000
+    return target

@@ -143,14 +143,14 @@ def test_ids_cannot_be_guessed_and_pictures_are_not_shared(port, sent):
 
 
 def test_the_oldest_trees_are_forgotten_within_the_budget_of_bytes():
-    with running(Limits(session_bytes=1_200_000, regions=50)) as port:  # each takes about 47 bytes per pixel
+    with running(Limits(session_bytes=16_000_000, regions=50)) as port:  # each takes about 7 MB
         names = [upload(port, png(noise(90, 120, seed=seed).permute(1, 2, 0).numpy()))[1] for seed in range(4)]
         statuses = [request(port, "GET", f"/api/trees/{name}/cut?tokens=5")[0] for name in names]
     assert statuses == [410, 410, 200, 200]
 
 
 def test_a_tree_in_use_is_not_the_one_forgotten():
-    with running(Limits(session_bytes=1_200_000, regions=50)) as port:
+    with running(Limits(session_bytes=16_000_000, regions=50)) as port:
         first, second = (upload(port, png(noise(90, 120, seed=seed).permute(1, 2, 0).numpy()))[1] for seed in range(2))
         assert request(port, "GET", f"/api/trees/{first}/cut?tokens=5")[0] == 200
         upload(port, png(PHOTO))

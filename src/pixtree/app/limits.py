@@ -12,7 +12,7 @@ class Limits:
     side: pictures are reduced to this many pixels on their longer side. regions: of the finest cut that the page can draw.
     upload_bytes, upload_pixels: of one file. intake_bytes: of all files that are being received or wait for their tree.
     session_bytes: of all trees that are kept; the least recently used ones are forgotten first.
-    waiting: requests for computations that may wait or run at once. paths, objects, marks: of one request.
+    waiting: requests for computations that may wait or run at once. json_bytes: of a request that is no file.
     header_seconds, upload_seconds, answer_seconds: for the head of a request, for its body, and for the computation.
     """
 
@@ -23,9 +23,6 @@ class Limits:
     intake_bytes: int = 256 * MEBIBYTE
     session_bytes: int = 512 * MEBIBYTE
     waiting: int = 64
-    paths: int = 5000
-    objects: int = 50
-    marks: int = 500
     json_bytes: int = MEBIBYTE
     header_seconds: float = 10.0
     upload_seconds: float = 30.0

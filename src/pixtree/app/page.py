@@ -85,7 +85,6 @@ async def about(service: Service = Depends(service_of)) -> dict[str, object]:
         "examples": EXAMPLES,
         "formats": FORMATS,
         "uploadBytes": limits.upload_bytes,
-        "paths": limits.paths,
         "model": None if service.model is None else service.model.name,
     }
 

@@ -16,10 +16,10 @@ from pixtree.app import page
 from pixtree.app.limits import Limits
 from pixtree.app.protection import Protection
 from pixtree.app.refusals import RefusedError
-from pixtree.app.rooms import pictures, regions
+from pixtree.app.rooms import drawing, pictures, regions, selection, tokens
 from pixtree.app.service import Service, grown
 
-ROUTERS = (page.router, pictures.router, regions.router)
+ROUTERS = (page.router, pictures.router, regions.router, selection.router, drawing.router, tokens.router)
 
 
 def create_app(limits: Limits | None = None, *, model: Any = None, hosts: Sequence[str] = ()) -> FastAPI:

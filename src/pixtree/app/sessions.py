@@ -2,7 +2,7 @@
 
 import secrets
 from collections import OrderedDict
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -10,6 +10,7 @@ from pixtree.app.pictures import Picture
 from pixtree.app.refusals import RefusedError
 from pixtree.trees.hierarchy import Hierarchy
 
+SCENE = 6 << 20  # bytes: colours and graph of 4,000 regions
 SECRET_BYTES = 18  # of an id, 24 characters
 
 
@@ -27,8 +28,9 @@ class Session:
     @property
     def bytes(self) -> int:
         """Memory that the picture and the tree take."""
-        values = (getattr(self.tree, field.name) for field in fields(self.tree))
-        return self.picture.nbytes + sum(value.nbytes for value in values if isinstance(value, Tensor))
+        tensors = [value for value in vars(self.tree).values() if isinstance(value, Tensor)]
+        scene = SCENE + 4 * self.tree.leaves  # of `pixtree.select`, which keeps it as long as the tree lives
+        return self.picture.nbytes + sum(tensor.nbytes for tensor in tensors) + scene
 
 
 class Sessions:
@@ -40,6 +42,7 @@ class Sessions:
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes, self.bytes = most_bytes, 0
         self._kept: OrderedDict[str, Session] = OrderedDict()
+        self._weights: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -48,11 +51,19 @@ class Sessions:
         """Keep a session; its id."""
         name = secrets.token_urlsafe(SECRET_BYTES)
         self._kept[name] = session
-        self.bytes += session.bytes
-        while self.bytes > self.most_bytes and len(self._kept) > 1:
-            _, oldest = self._kept.popitem(last=False)
-            self.bytes -= oldest.bytes
+        self.weigh(name)
         return name
+
+    def weigh(self, name: str) -> None:
+        """Measure a session again, if it is still kept, and forget the oldest until all fit; the newest always stays."""
+        if name not in self._kept:
+            return
+        weight = self._kept[name].bytes
+        self.bytes += weight - self._weights.get(name, 0)
+        self._weights[name] = weight
+        while self.bytes > self.most_bytes and len(self._kept) > 1:
+            oldest, _ = self._kept.popitem(last=False)
+            self.bytes -= self._weights.pop(oldest)
 
     def get(self, name: str) -> Session:
         """The session of an id."""

@@ -3,14 +3,19 @@
 import { about, example, grow } from "./api.js";
 import { $, guarded, notice, say } from "./controls.js";
 import { treeEdges } from "./edges.js";
+import { drawingRoom } from "./rooms/drawing.js";
 import { regionsRoom } from "./rooms/regions.js";
+import { selectRoom } from "./rooms/select.js";
+import { tokensRoom } from "./rooms/tokens.js";
 import { createStage } from "./stage.js";
 import { treeOf } from "./tree.js";
 
 const parameters = new URLSearchParams(location.search);
 const stage = createStage($("stage"), $("canvas"), $("marks"), parameters.get("renderer"));
 const app = { stage, tree: null, bitmap: null, room: null, about: null, busy, look, openPhoto };
-const rooms = { regions: regionsRoom(stage, app) };
+const rooms = {
+  regions: regionsRoom(stage, app), select: selectRoom(stage, app), drawing: drawingRoom(stage, app), tokens: tokensRoom(stage, app),
+};
 let working = 0;
 
 // Themes
@@ -64,6 +69,7 @@ async function openPhoto(blob, name = "The photo") {
   for (const id of ["work", "rooms", "open"]) $(id).hidden = false;
   Object.assign(stage.view, { width: tree.width, height: tree.height, fitted: true });
   stage.cursor = null;
+  stage.element.style.setProperty("--aspect", tree.height / tree.width);
   stage.resize();
   stage.renderer.setPhoto(bitmap);
   for (const room of Object.values(rooms)) room.open(tree);

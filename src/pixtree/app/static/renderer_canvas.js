@@ -43,6 +43,10 @@ function paint(out, { photo, labels, edges, table, mask, width }, look) {
     const grey = look.fill === "selection" && !mask[place] ? 0.33 * (photo[byte] + photo[byte + 1] + photo[byte + 2]) : -1;
     for (let channel = 0; channel < 3; channel++) {
       let value = coloured ? table[entry + channel] : photo[byte + channel];
+      if (look.fill === "brightness") {
+        const pale = 0.093 * (photo[byte] + photo[byte + 1] + photo[byte + 2]) + 0.72 * dimmed;
+        value = pale + (table[entry] / 255) * (value - pale);
+      }
       value += lit * (accent[channel] - value);
       value += line * (255 - value);
       if (grey >= 0) value += 0.86 * (grey + 0.62 * (dimmed - grey) - value);

@@ -29,7 +29,7 @@ uint maskAt(vec2 p, ivec2 last) { return texelFetch(mask, clamp(ivec2(floor(p)),
 
 vec3 selected(vec3 shown, vec2 p, ivec2 last) {
   uint here = maskAt(p, last);
-  float half_width = 1.1 * lineWidth / scale;
+  float half_width = 0.75 * lineWidth / scale;
   bool rim = false, other = false;
   for (int step = 0; step < 8; step++) {
     float turn = float(step) * 0.7853981634;
@@ -51,6 +51,10 @@ void main() {
   uint label = texelFetch(labels, pixel, 0).r;
   vec4 entry = texelFetch(table, ivec2(label & 255u, label >> 8u), 0);
   if (fill == 1) shown = entry.rgb;
+  if (fill == 3) { // as bright as the table says
+    float grey = dot(shown, vec3(0.299, 0.587, 0.114));
+    shown = mix(mix(vec3(grey), vec3(dimmed), 0.72), shown, entry.r);
+  }
   if (entry.a > 0.5) shown = mix(shown, accent, 0.45);
   if (lineStrength > 0.0) {
     float from_line = boundary(p, pixel, last) * scale - 0.5 * lineWidth; // in device pixels
@@ -119,7 +123,7 @@ export function glRenderer(canvas) {
       gl.uniform1i(uniform.reach, Math.min(3, Math.max(1, Math.ceil((0.5 * lineWidth + 1) / (view.scale * ratio) - 0.01))));
       gl.uniform1f(uniform.lineStrength, look.lineStrength);
       gl.uniform1f(uniform.dimmed, look.dark ? 0.06 : 0.96);
-      gl.uniform1i(uniform.fill, { photo: 0, mean: 1, random: 1, selection: 2 }[look.fill]);
+      gl.uniform1i(uniform.fill, { photo: 0, mean: 1, random: 1, selection: 2, brightness: 3 }[look.fill]);
       gl.uniform1ui(uniform.count, look.count);
       gl.uniform1ui(uniform.current, look.current ?? 0);
       gl.uniform3f(uniform.accent, ...look.accent);

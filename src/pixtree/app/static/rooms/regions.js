@@ -7,6 +7,7 @@ import { branch, colourTable, cut, lifetime, softColour } from "../tree.js";
 
 const START = 200;
 const MOST_LABELS = 65536;
+const THUMBNAIL = 96;
 
 export function regionsRoom(stage, app) {
   const state = { by: "count", count: START, level: 0, criterion: "aicc", penalty: 1, fill: "photo", lit: null, clicked: null, other: null };
@@ -186,7 +187,7 @@ export function regionsRoom(stage, app) {
     if (state.by === "count") {
       const [first, last] = lifetime(tree, node);
       rows.splice(2, 0, ["Spread in Lab", from.spread[node].toFixed(1)]);
-      rows.push(["A region from", first === last ? `${number(first)}` : `${number(first)} to ${number(last)} regions`]);
+      rows.push(["Exists", `at ${number(first)} to ${number(last)} regions`]);
     }
     const list = document.createElement("dl");
     for (const [name, text, colour] of rows) {
@@ -232,20 +233,23 @@ export function regionsRoom(stage, app) {
     for (const button of $("branch").children) button.setAttribute("aria-current", String(Number(button.dataset.node) === current));
   }
 
+  // The region in its surroundings, which are dimmed: a square about half as large again as its box.
   function thumbnail(node) {
-    const canvas = document.createElement("canvas");
-    const scale = 112 / Math.max(tree.width, tree.height);
-    const [width, height] = [Math.max(1, Math.round(tree.width * scale)), Math.max(1, Math.round(tree.height * scale))];
-    Object.assign(canvas, { width, height });
-    const context = canvas.getContext("2d");
-    context.drawImage(app.bitmap, 0, 0, width, height);
-    const image = context.getImageData(0, 0, width, height);
+    const [top, left, bottom, right] = tree.box.subarray(4 * node, 4 * node + 4);
+    const side = Math.min(Math.max(1.5 * Math.max(right - left, bottom - top), 24), Math.max(tree.width, tree.height));
+    const x = middle((left + right - side) / 2, tree.width - side);
+    const y = middle((top + bottom - side) / 2, tree.height - side);
+    const canvas = Object.assign(document.createElement("canvas"), { width: THUMBNAIL, height: THUMBNAIL });
+    const context = canvas.getContext("2d", { willReadFrequently: true });
+    context.drawImage(app.bitmap, x, y, side, side, 0, 0, THUMBNAIL, THUMBNAIL);
+    const image = context.getImageData(0, 0, THUMBNAIL, THUMBNAIL);
     const inside = new Uint8Array(tree.parent.length);
-    for (let one = 0; one < inside.length; one++) inside[one] = one === node || (tree.parent[one] !== 65535 && inside[tree.parent[one]]) ? 1 : 0;
-    for (let place = 0; place < width * height; place++) {
-      const column = Math.min(tree.width - 1, Math.floor(((place % width) + 0.5) / scale));
-      const row = Math.min(tree.height - 1, Math.floor((Math.floor(place / width) + 0.5) / scale));
-      if (!inside[tree.regions - 1 + tree.labels[row * tree.width + column]]) image.data[4 * place + 3] = 45;
+    for (let one = 0; one < inside.length; one++) inside[one] = one === node || inside[tree.parent[one]] ? 1 : 0;
+    for (let place = 0; place < THUMBNAIL * THUMBNAIL; place++) {
+      const column = Math.floor(x + (((place % THUMBNAIL) + 0.5) * side) / THUMBNAIL);
+      const row = Math.floor(y + ((Math.floor(place / THUMBNAIL) + 0.5) * side) / THUMBNAIL);
+      const isOn = column >= 0 && row >= 0 && column < tree.width && row < tree.height;
+      if (isOn && !inside[tree.regions - 1 + tree.labels[row * tree.width + column]]) image.data[4 * place + 3] = 60;
     }
     context.putImageData(image, 0, 0);
     return canvas;
@@ -255,6 +259,11 @@ export function regionsRoom(stage, app) {
     $(`get-${format}`).addEventListener("click", () => app.busy(() => guarded(() => download("regions", { ...query(), format }))));
   }
   return room;
+}
+
+// Where a window starts: inside the picture, or, if it is larger than that, so that both have one centre.
+function middle(start, room) {
+  return room < 0 ? room / 2 : Math.min(Math.max(start, 0), room);
 }
 
 function tableFor(regions) {

@@ -1,0 +1,115 @@
+"""A Vision Transformer in the Tokens room: what it says, where it looks, which tokens merge, and which are alike."""
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pixtree.app.pictures import Picture
+from pixtree.models.coarsening.blocks import attend
+from pixtree.models.coarsening.coarsen import coarsen
+from pixtree.models.coarsening.model import CoarseViT
+from pixtree.models.retrofit import timm_model
+from pixtree.models.timm_import import timm
+
+BEST = 5  # classes that are named
+COMPUTE = 0.5  # share that is left to the model whose tokens merge
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A timm model with weights from a file, and the same model with token trees between its blocks."""
+
+    name: str
+    vit: Any
+    coarse: CoarseViT
+    lock: threading.Lock = field(default_factory=threading.Lock)  # its hooks serve one picture at a time
+
+    @classmethod
+    def load(cls, name: str, weights: Path) -> "Model":
+        """The model of that name of timm's, with weights from a safetensors file; nothing is downloaded."""
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        if not weights.is_file():
+            raise FileNotFoundError(f"weights are a file, {str(weights)!r} is none; give the path of a safetensors file")
+        vit = timm_model(name, False, {})
+        try:
+            tensors = {key: tensor.float() for key, tensor in load_file(weights).items()}
+            vit.load_state_dict(tensors)
+        except (SafetensorError, RuntimeError) as error:
+            reason = " ".join(str(error).split())[:120]
+            raise ValueError(
+                f"weights must be those of {name}, {weights.name} has others ({reason} …); choose another file"
+            ) from None
+        return cls(name, vit.eval(), coarsen(vit, COMPUTE).eval())
+
+    @torch.inference_mode()
+    def understood(self, picture: Picture) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Header and arrays about one picture (H, W, 3), of which the model sees all, squeezed into its own square.
+
+        attention (N,): how much the class token of the last block looks at each patch.
+        similarity (N, N): cosines of tokens, 0 … 255.
+        blocks (depth, N): the token that each patch is in after every block at half the compute.
+        """
+        image = self._normalised(picture)
+        with self.lock:
+            rows, attention = self._last_block(image)
+        tokens = torch.nn.functional.normalize(rows[0, self.vit.num_prefix_tokens :], dim=-1)
+        _, tree = self.coarse.forward_tree(image)
+        blocks = torch.stack(tree.labels)[:, 0]
+        header = {
+            "grid": list(self.vit.patch_embed.grid_size),
+            "counts": list(tree.counts),
+            "compute": round(self.coarse.compute, 3),
+            "answers": self._answers(self.vit.forward_head(rows)),
+            "coarseAnswers": self._answers(self.coarse(image)),
+        }
+        similarity = (tokens @ tokens.T).clamp(0.0, 1.0).mul(255.0).round()
+        return header, {
+            "attention": attention.numpy().astype(np.float32),
+            "similarity": similarity.numpy().astype(np.uint8),
+            "blocks": blocks.numpy().astype(np.uint16),
+        }
+
+    def _normalised(self, picture: Picture) -> Tensor:
+        import PIL.Image
+
+        config = self.vit.pretrained_cfg
+        height, width = self.vit.patch_embed.img_size
+        resized = PIL.Image.fromarray(picture).resize((width, height), PIL.Image.Resampling.BICUBIC)
+        values = torch.from_numpy(np.array(resized)).permute(2, 0, 1).to(torch.float32) / 255  # HWC -> CHW
+        mean, std = (torch.tensor(config[key])[:, None, None] for key in ("mean", "std"))
+        return ((values - mean) / std)[None]
+
+    def _last_block(self, image: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows (1, K + N, D) after all blocks, and the class token's attention (N,) in the last one, mean over heads."""
+        seen: list[tuple[Tensor, Any]] = []
+        last, prefix = self.vit.blocks[-1], int(self.vit.num_prefix_tokens)
+        hook = last.register_forward_pre_hook(
+            lambda _, given, options: seen.append((given[0], options.get("rope"))), with_kwargs=True
+        )
+        try:
+            rows = self.vit.forward_features(image)
+        finally:
+            hook.remove()
+        _, _, attention = attend(last, seen[0][0], None, seen[0][1], whole=True)
+        readers = slice(0, 1) if prefix else slice(None)  # models without a class token read all
+        return rows, cast(Tensor, attention)[0, :, readers, prefix:].mean(dim=(0, 1))
+
+    def _answers(self, logits: Tensor) -> list[dict[str, Any]]:
+        shares, classes = logits[0].softmax(dim=-1).topk(min(BEST, logits.shape[1]))
+        return [
+            {"name": self._class_name(number), "share": round(share, 4)}
+            for share, number in zip(shares.tolist(), classes.tolist(), strict=True)
+        ]
+
+    def _class_name(self, number: int) -> str:
+        if self.vit.num_classes != 1000:
+            return f"class {number}"
+        return str(timm.data.ImageNetInfo().index_to_description(number)).split(",")[0]

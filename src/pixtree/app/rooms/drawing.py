@@ -1,0 +1,56 @@
+"""Drawing: the photo as SVG within a budget of paths, points or bytes."""
+
+from typing import Annotated, Any, Literal, cast
+
+import numpy as np
+from fastapi import APIRouter, Depends, Query, Response
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from pixtree.app.service import Service, service_of
+from pixtree.app.sessions import Session
+from pixtree.tasks.vectorize import psnr_of, vectorize
+from pixtree.vector.drawing import Drawing
+
+router = APIRouter()
+# What the page offers, as options of `vectorize`.
+LOOKS: dict[str, dict[str, Any]] = {
+    "detailed": {},
+    "smooth": {"style": "smooth"},
+    "poster": {"preset": "poster"},
+    "icon": {"preset": "icon"},
+    "sketch": {"preset": "sketch"},
+}
+
+
+class Wanted(BaseModel):
+    """One drawing: exactly one of three budgets."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    paths: int | None = Field(None, ge=1, le=5000)
+    points: int | None = Field(None, ge=50, le=200_000)
+    bytes: int | None = Field(None, ge=1000, le=2_000_000)
+    look: Literal["detailed", "smooth", "poster", "icon", "sketch"] = "detailed"
+    fast: bool = False
+
+    @model_validator(mode="after")
+    def _one_budget(self) -> "Wanted":
+        if sum(value is not None for value in (self.paths, self.points, self.bytes)) != 1:
+            raise ValueError("a drawing needs exactly one of paths, points and bytes")
+        return self
+
+
+@router.get("/api/trees/{name}/drawing")
+async def drawing(name: str, wanted: Annotated[Wanted, Query()], service: Service = Depends(service_of)) -> Response:
+    """The drawing as SVG, with its numbers in headers x-pixtree-paths, -points, -bytes and -psnr."""
+    session = service.sessions.get(name)
+    text, numbers = await service.workers.run(_drawn, session, wanted)
+    return Response(text, media_type="image/svg+xml", headers={f"x-pixtree-{key}": value for key, value in numbers.items()})
+
+
+def _drawn(session: Session, wanted: Wanted) -> tuple[str, dict[str, str]]:
+    options: dict[str, Any] = {"paths": wanted.paths, "points": wanted.points, "bytes": wanted.bytes, "fast": wanted.fast}
+    found = cast(Drawing, vectorize(session.picture, **options, **LOOKS[wanted.look]))  # all but the paper's style are
+    fidelity = psnr_of(found, session.picture.astype(np.float32))
+    numbers = {"paths": str(found.paths), "points": str(found.points), "bytes": str(found.bytes), "psnr": f"{fidelity:.2f}"}
+    return found.text, numbers

@@ -94,7 +94,7 @@ def test_three_ways_stand_side_by_side(browser, address, tmp_path):
         page.click("#tab-tokens")
         until(page, "Object.keys(pixtree.rooms.tokens.found()).length === 3")
         idle(page)
-        assert page.locator(".trio strong").all_inner_texts() == ["Square patches", "SLIC", "pixtree"]
+        assert page.locator(".trio strong").all_inner_texts() == ["Photo", "Square patches", "SLIC", "pixtree"]
         assert page.locator("#way-pixtree span").inner_text().startswith("196 tokens, ")
         assert page.is_hidden("#token-view")
         screenshot(page, "tokens", tmp_path)

@@ -9,6 +9,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+LARGEST_HEAD = 16_384  # bytes of a request's first line and headers
 HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -42,11 +43,15 @@ class Protection:
                     headers.setdefault(name, value)
             await send(message)
 
-        refusal = self._refusal(Headers(scope=scope))
+        refusal = self._refusal(Headers(scope=scope), len(scope.get("raw_path", b"")) + len(scope["query_string"]))
         answer = self.app if refusal is None else refusal.response()
         await answer(scope, receive, guarded)
 
-    def _refusal(self, headers: Headers) -> RefusedError | None:
+    def _refusal(self, headers: Headers, address: int) -> RefusedError | None:
+        """Why a request with these headers, and an address of so many bytes, gets no answer."""
+        size = address + sum(len(name) + len(value) for name, value in headers.raw)
+        if size > LARGEST_HEAD:  # h11 limits only heads that come in pieces
+            return RefusedError(431, f"the head of a request may have {LARGEST_HEAD} bytes, this one has {size}; send less")
         host = headers.get("host", "")
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
         if self.hosts and name.strip("[]") not in self.hosts:

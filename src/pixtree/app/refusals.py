@@ -2,6 +2,8 @@
 
 from fastapi.responses import JSONResponse
 
+UNREAD = (408, 411, 413, 431)  # statuses of requests whose body is not, or not wholly, read
+
 
 class RefusedError(Exception):
     """A request that is not answered, with the status of HTTP and the sentence that the page shows."""
@@ -12,7 +14,8 @@ class RefusedError(Exception):
 
     def response(self) -> JSONResponse:
         """The answer as JSON: {"error": sentence}."""
-        return JSONResponse({"error": self.sentence}, self.status)
+        headers = {"connection": "close"} if self.status in UNREAD else None
+        return JSONResponse({"error": self.sentence}, self.status, headers)
 
 
 def busy() -> RefusedError:

@@ -9,7 +9,8 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-LARGEST_HEAD = 16_384  # bytes of a request's first line and headers
+from pixtree.app.protection import LARGEST_HEAD
+
 MOST_CONNECTIONS = 512
 LOCAL = ("localhost", "127.0.0.1", "::1")
 EVERYWHERE = ("0.0.0.0", "::", "")
@@ -59,6 +60,7 @@ def listening(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen(MOST_CONNECTIONS)  # who connects before the server runs waits for it
     except OSError as error:
         listener.close()
         raise OSError(f"a server needs a free address, {host}:{port} is not ({error.strerror}); choose another --port") from None

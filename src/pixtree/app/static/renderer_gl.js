@@ -6,10 +6,9 @@ void main() { gl_Position = vec4(vec2(gl_VertexID == 1 ? 3 : -1, gl_VertexID == 
 const FRAGMENT = `#version 300 es
 precision highp float; precision highp int; precision highp usampler2D; precision highp sampler2D;
 uniform sampler2D photo; uniform usampler2D labels; uniform usampler2D edges; uniform sampler2D table; uniform usampler2D mask;
-uniform vec2 size, origin; uniform float scale, canvasHeight, lineWidth, lineStrength, dimmed;
+uniform vec2 size, origin; uniform float scale, canvasHeight, lineWidth, lineStrength, halo, dimmed;
 uniform int fill, reach; uniform uint count, current; uniform vec3 accent;
 out vec4 colour;
-const float HALO = 1.4;
 
 // Distance in picture pixels from p to the nearest pixel edge that is a boundary of the cut with count regions.
 float boundary(vec2 p, ivec2 pixel, ivec2 last) {
@@ -58,7 +57,7 @@ void main() {
   if (entry.a > 0.5) shown = mix(shown, accent, 0.45);
   if (lineStrength > 0.0) {
     float from_line = boundary(p, pixel, last) * scale - 0.5 * lineWidth; // in device pixels
-    shown *= 1.0 - 0.38 * lineStrength * clamp(1.0 - from_line / HALO, 0.0, 1.0); // a soft shadow, so that lines show on white, too
+    shown *= 1.0 - 0.38 * lineStrength * clamp(1.0 - from_line / halo, 0.0, 1.0); // a soft shadow, so that lines show on white, too
     shown = mix(shown, vec3(1.0), lineStrength * clamp(0.5 - from_line, 0.0, 1.0));
   }
   if (fill == 2) shown = selected(shown, p, last);
@@ -120,7 +119,11 @@ export function glRenderer(canvas) {
       gl.uniform1f(uniform.canvasHeight, canvas.height);
       const lineWidth = Math.max(1, ratio * look.lineWidth);
       gl.uniform1f(uniform.lineWidth, lineWidth);
-      gl.uniform1i(uniform.reach, Math.min(3, Math.max(1, Math.ceil((0.5 * lineWidth + 1) / (view.scale * ratio) - 0.01))));
+      // Edges are looked for as many pixels away as the line needs; its shadow is as wide as that allows.
+      const scale = view.scale * ratio;
+      const reach = Math.min(3, Math.max(1, Math.ceil((0.5 * lineWidth + 0.5) / scale - 0.01)));
+      gl.uniform1i(uniform.reach, reach);
+      gl.uniform1f(uniform.halo, Math.min(1.4, Math.max(0.5, reach * scale - 0.5 * lineWidth)));
       gl.uniform1f(uniform.lineStrength, look.lineStrength);
       gl.uniform1f(uniform.dimmed, look.dark ? 0.06 : 0.96);
       gl.uniform1i(uniform.fill, { photo: 0, mean: 1, random: 1, selection: 2, brightness: 3 }[look.fill]);

@@ -45,7 +45,8 @@ export function drawingRoom(stage, app) {
       const at = compares ? Math.min(Math.max(state.wipe * stage.element.clientWidth, view.x), view.x + width) : view.x;
       image.style.clipPath = `inset(0 0 0 ${Math.max(0, at - view.x)}px)`;
       wipe.hidden = !compares;
-      wipe.style.left = `${at}px`;
+      const [top, bottom] = [Math.max(view.y, 0), Math.min(view.y + height, stage.element.clientHeight)];
+      Object.assign(wipe.style, { left: `${at}px`, top: `${top}px`, height: `${bottom - top}px` });
       wipe.setAttribute("aria-valuenow", String(Math.round((100 * (at - view.x)) / width)));
     },
     press: () => stage.element.classList.add("grabbing"),

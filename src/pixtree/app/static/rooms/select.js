@@ -92,7 +92,7 @@ export function selectRoom(stage, app) {
       wanted.mask = found.header.area ? found.arrays.mask : null;
       wanted.area = found.header.area;
       combine();
-      state.maskIn = performance.now() - start;
+      requestAnimationFrame(() => { state.maskIn = performance.now() - start; });
       list();
       say(`${wanted.name}: ${share(wanted)} of the photo`);
     }

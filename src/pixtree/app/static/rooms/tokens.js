@@ -8,9 +8,9 @@ const [LEAST, MOST, START] = [16, 1024, 196];
 const VIEWS = { compare: "Compare", attention: "Attention", blocks: "Merging", similarity: "Likeness" };
 const HINTS = {
   compare: "All three have as many tokens, or nearly so. Decibels compare their mean colours with the photo.",
-  attention: "Bright regions are those that the class token attends to in the last block.",
+  attention: "The class token attends to the regions in full colour, in the last block.",
   blocks: "Tokens that mean nearly the same merge from block to block.",
-  similarity: "Click a place in the photo: tokens like the one there stay bright.",
+  similarity: "Click a place in the photo: tokens like the one there keep their colour.",
 };
 
 export function tokensRoom(stage, app) {

@@ -1,10 +1,10 @@
-// Three ways to as many tokens, side by side.
+// Three ways to as many tokens, side by side with the photo.
 
 import { askArrays } from "../api.js";
 import { $, guarded, number, say } from "../controls.js";
 import { softColour } from "../tree.js";
 
-const METHODS = { grid: "Square patches", slic: "SLIC", pixtree: "pixtree" };
+const METHODS = { photo: "Photo", grid: "Square patches", slic: "SLIC", pixtree: "pixtree" };
 
 export function createTrio(app) {
   let found = {};
@@ -21,9 +21,11 @@ export function createTrio(app) {
     },
     async ask(count) {
       const mine = ++asked;
+      $("trio").dataset.tall = String(app.tree.height > 1.15 * app.tree.width);
       for (const canvas of $("trio").querySelectorAll("canvas")) {
         if (!canvas.dataset.drawn) Object.assign(canvas, { width: app.tree.width, height: app.tree.height }); // an empty frame
       }
+      $("way-photo").querySelector("canvas").getContext("2d").drawImage(app.bitmap, 0, 0);
       await app.busy(() => Promise.all(["pixtree", "grid", "slic"].map((method) => guarded(async () => {
         const { header, arrays } = await askArrays("tokens", { method, count });
         if (mine !== asked) return;
@@ -62,7 +64,7 @@ function panel(method, name) {
   const [figure, canvas, caption, title, words] = ["figure", "canvas", "figcaption", "strong", "span"].map((tag) => document.createElement(tag));
   Object.assign(figure, { id: `way-${method}`, className: method === "pixtree" ? "own" : "" });
   canvas.setAttribute("role", "img");
-  canvas.setAttribute("aria-label", `The photo in tokens of ${name}`);
+  canvas.setAttribute("aria-label", method === "photo" ? "The photo" : `The photo in tokens of ${name}`);
   title.textContent = name;
   caption.append(title, words);
   figure.append(canvas, caption);

@@ -1,10 +1,15 @@
 """Chromium on the page: what a person does and sees, and what must never happen."""
 
+import io
 import os
+import re
 import shutil
 import time
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
+
+from PIL import Image
 
 from pixtree.evaluation.renderers import PROGRAMS
 
@@ -73,6 +78,18 @@ def idle(page):
 def screenshot(page, name, folder):
     """A picture of the page: in docs/pictures if PIXTREE_SCREENSHOTS names that folder, else in a temporary one."""
     target = Path(os.environ.get("PIXTREE_SCREENSHOTS") or folder) / f"app_{name}.png"
-    page.screenshot(path=target)
+    shown = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    _quantized(shown).save(target, optimize=True)
     assert target.stat().st_size > 10_000
     return target
+
+
+def _quantized(shown):
+    """The picture in 256 colours, a third of the bytes; a strip of the page's own colours keeps those from being merged away."""
+    colours = re.findall(r"#[0-9a-f]{6}", (files("pixtree.app") / "static" / "style.css").read_text())
+    padded = Image.new("RGB", (shown.width, shown.height + shown.height // 6))
+    padded.paste(shown)
+    step = shown.width // len(colours)
+    for number, colour in enumerate(colours):
+        padded.paste(colour, (number * step, shown.height, (number + 1) * step, padded.height))
+    return shown.quantize(palette=padded.quantize(256, Image.Quantize.MEDIANCUT))

@@ -26,13 +26,14 @@ float boundary(vec2 p, ivec2 pixel, ivec2 last) {
 
 uint maskAt(vec2 p, ivec2 last) { return texelFetch(mask, clamp(ivec2(floor(p)), ivec2(0), last), 0).r; }
 
+const vec2 ROUND[8] = vec2[8](vec2(1, 0), vec2(0.7, 0.7), vec2(0, 1), vec2(-0.7, 0.7), vec2(-1, 0), vec2(-0.7, -0.7), vec2(0, -1), vec2(0.7, -0.7));
+
 vec3 selected(vec3 shown, vec2 p, ivec2 last) {
   uint here = maskAt(p, last);
   float half_width = 0.75 * lineWidth / scale;
   bool rim = false, other = false;
   for (int step = 0; step < 8; step++) {
-    float turn = float(step) * 0.7853981634;
-    uint there = maskAt(p + half_width * vec2(cos(turn), sin(turn)), last);
+    uint there = maskAt(p + half_width * ROUND[step], last);
     if (there != here) { if (there == current || here == current) rim = true; else other = true; }
   }
   float grey = dot(shown, vec3(0.299, 0.587, 0.114));

@@ -7,16 +7,24 @@ import { createView } from "./view.js";
 export function createStage(element, canvas, marks, kind) {
   const view = createView(element);
   const renderer = (kind !== "canvas" && glRenderer(canvas)) || canvasRenderer(canvas);
-  const stage = { element, marks, view, renderer, room: null, cursor: null, timings: [], redraw, resize, local };
+  const stage = { element, marks, view, renderer, room: null, cursor: null, timings: [], redraw, redrawMarks, resize, local };
   let asked = false;
+  let whole = false;
 
+  // Draw in the next frame: everything, or only what lies above the picture.
   function redraw() {
+    whole = true;
+    redrawMarks();
+  }
+
+  function redrawMarks() {
     if (asked) return;
     asked = true;
     requestAnimationFrame(() => {
-      asked = false;
       const start = performance.now();
-      stage.room?.draw();
+      if (whole) stage.room?.draw();
+      stage.room?.drawMarks?.();
+      asked = whole = false;
       stage.timings.push(performance.now() - start);
       if (stage.timings.length > 4000) stage.timings.splice(0, 2000);
     });

@@ -30,12 +30,12 @@ export function selectRoom(stage, app) {
       const hasMask = state.objects.some((object) => object.mask);
       const fill = hasMask ? "selection" : "photo";
       stage.renderer.draw(stage.view, { ...app.look(), fill, current: state.current + 1, lineWidth: 1.6 });
-      drawMarks();
     },
+    drawMarks,
     press(point, event) {
       if (!point || event.button > 2) return;
       state.stroke = { inside: event.button === 2 ? false : state.isInside !== event.altKey, radius: 0, points: [[point[1], point[0]]] };
-      stage.redraw();
+      stage.redrawMarks();
     },
     drag(point, event) {
       room.hover(point, event);
@@ -45,7 +45,7 @@ export function selectRoom(stage, app) {
       if (!isFar || state.stroke.points.length >= 2000) return;
       state.stroke.radius = state.radius;
       state.stroke.points.push([point[1], point[0]]);
-      stage.redraw();
+      stage.redrawMarks();
     },
     release() {
       if (state.stroke) add(state.stroke);
@@ -53,11 +53,11 @@ export function selectRoom(stage, app) {
     },
     cancel() {
       state.stroke = null;
-      stage.redraw();
+      stage.redrawMarks();
     },
     hover(point, event) {
       state.pointer = point && event?.pointerType !== "touch" ? point : stage.cursor && point;
-      stage.redraw();
+      stage.redrawMarks();
     },
     click(point) {
       add({ inside: state.isInside, radius: 0, points: [[point[1], point[0]]] });
@@ -80,7 +80,7 @@ export function selectRoom(stage, app) {
   // One request at a time: marks that come meanwhile go with the next one.
   async function update() {
     list();
-    stage.redraw();
+    stage.redrawMarks();
     const wanted = object();
     if (state.isAsking) { waiting = wanted; return; }
     state.isAsking = true;

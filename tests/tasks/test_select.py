@@ -152,7 +152,8 @@ def test_grey_and_many_channels_are_pictures_too():
     expected = np.zeros((60, 80), bool)
     expected[10:20, 30:40] = True
     assert (pixtree.select(grey, [(15, 35)]) == expected).all()
-    assert (pixtree.select(np.repeat(grey[..., None], 5, axis=2), [(15, 35)]) == expected).all()
+    many = pixtree.hierarchy(np.repeat(grey[..., None], 5, axis=2), channel_axis=-1)
+    assert (pixtree.select(many, [(15, 35)]) == expected).all()
 
 
 def test_both_backends_select_alike():

@@ -68,9 +68,10 @@ def _reduced(image: "PIL.Image.Image", side: int) -> "PIL.Image.Image":
     scale = side / max(image.size)
     size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
     image = _resizable(image)
-    # Lanczos overshoots, which 8 bits clip and 32 bits do not.
-    kernel = PIL.Image.Resampling.BILINEAR if image.mode == "I" else PIL.Image.Resampling.LANCZOS
-    return image.resize(size, kernel, reducing_gap=3.0)
+    if image.mode == "I":  # Lanczos overshoots, which 8 bits clip and 32 bits do not; 32 bits were 16 before
+        small = image.resize(size, PIL.Image.Resampling.BILINEAR, reducing_gap=3.0)
+        return PIL.Image.fromarray(np.asarray(small).astype(np.uint16))
+    return image.resize(size, PIL.Image.Resampling.LANCZOS, reducing_gap=3.0)
 
 
 def _resizable(image: "PIL.Image.Image") -> "PIL.Image.Image":

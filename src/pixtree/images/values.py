@@ -79,7 +79,7 @@ def _window(low: float, high: float) -> str:
 
 def _mention_dimness(values: Tensor) -> None:
     """Say where 16-bit values are so small that they stay nearly black, as those of a 12-bit camera do."""
-    most = int(values.max()) if values.numel() and values.device.type != "meta" else 65535
+    most = int(values.max()) if values.numel() and not values.is_meta else 65535
     if 0 < most <= DIM:
         logger.warning(
             'uint16 values up to %d use %.1f %% of their range and are nearly black; window="auto" stretches them',

@@ -146,6 +146,12 @@ def test_screenshots_of_the_docs(browser, address, tmp_path):
         page.mouse.click(*at(page, 0.47, 0.45))
         idle(page)
         screenshot(page, "regions_dark", tmp_path)
+        page.click("#tab-select")
+        for across, down in ((0.47, 0.2), (0.47, 0.4), (0.25, 0.6)):
+            page.mouse.click(*at(page, across, down))
+            until(page, "!pixtree.rooms.select.state.isAsking")
+        idle(page)
+        screenshot(page, "select_dark", tmp_path)
         page.click("#tab-drawing")
         until(page, "pixtree.rooms.drawing.state.isRefined")
         idle(page)

@@ -24,13 +24,6 @@ def photos(tmp_path):
     return folder
 
 
-@pytest.fixture
-def out(tmp_path):
-    folder = tmp_path / "out"
-    folder.mkdir()
-    return folder
-
-
 def run(*arguments):
     return invoke(app, [str(argument) for argument in arguments])
 

@@ -18,13 +18,6 @@ def photo(tmp_path):
     return path
 
 
-@pytest.fixture
-def out(tmp_path):
-    folder = tmp_path / "out"
-    folder.mkdir()
-    return folder
-
-
 def run(*arguments):
     return invoke(app, [str(argument) for argument in arguments])
 

@@ -50,12 +50,9 @@ class RandomCrops:
 
     def starting(self, step: int, share: Share) -> Iterator[list[Tensor]]:
         """The batches of one process from a step on; processes take equal parts of each."""
-        if self.batch % share.ranks:
-            raise ValueError(
-                f"expected a batch that {share.ranks} processes can share, got {self.batch}; take a multiple of {share.ranks}"
-            )
+        own = share.of(self.batch)
         while True:
-            yield [self[step].chunk(share.ranks)[share.rank]]
+            yield [self[step][share.rank * own :][:own]]
             step += 1
 
     def crop(self, image: Tensor, generator: torch.Generator) -> Tensor:

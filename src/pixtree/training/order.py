@@ -14,6 +14,14 @@ class Share(NamedTuple):
     rank: int = 0
     ranks: int = 1
 
+    def of(self, batch: int) -> int:
+        """Samples of a batch that one process takes."""
+        if batch % self.ranks:
+            raise ValueError(
+                f"expected a batch that {self.ranks} processes can share equally, got {batch}; take a multiple of {self.ranks}"
+            )
+        return batch // self.ranks
+
 
 class Sample(NamedTuple):
     """A place in the data, and how often all of it was seen before."""
@@ -49,12 +57,7 @@ class Order:
 
     def samples(self, step: int, share: Share = Share()) -> list[Sample]:
         """The samples of one process at a step."""
-        if self.batch % share.ranks:
-            raise ValueError(
-                f"expected a batch that {share.ranks} processes can share equally, got {self.batch}; take a multiple of "
-                f"{share.ranks}"
-            )
-        own = self.batch // share.ranks
+        own = share.of(self.batch)
         first = step * self.batch + share.rank * own
         return [Sample(number // self.count, self._place(number)) for number in range(first, first + own)]
 

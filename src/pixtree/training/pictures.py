@@ -57,7 +57,7 @@ class PictureBatches:
 
     def starting(self, step: int, share: Share) -> Iterator[list[Item]]:
         """The batches of one process from a step on."""
-        own = self.order.batch // share.ranks
+        own = share.of(self.order.batch)
         each = -(-own // (self.part or own))  # parts per step
         loader = DataLoader(
             self.pictures,

@@ -39,7 +39,7 @@ def counted(values):
 @pytest.fixture
 def tool(monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER))
-    names = ("mutants", "reach", "recording", "overlay", "running")
+    names = ("mutants", "reach", "recording", "overlay", "processes")
     for name in names:
         monkeypatch.delitem(sys.modules, name, raising=False)
     modules = {name: __import__(name) for name in names}
@@ -116,9 +116,9 @@ def test_only_a_mutant_that_ran_and_was_noticed_counts(tool, tmp_path, ending, e
     code = f"import os, signal; signal.signal(signal.SIGALRM, signal.SIG_DFL); {ending}"
     ended = os.spawnv(os.P_NOWAIT, sys.executable, [sys.executable, "-c", code])
     status = os.waitpid(ended, 0)[1]
-    assert tool["running"].outcome(status, tmp_path) == "not run"  # its text was never loaded
+    assert tool["processes"].outcome(status, tmp_path) == "not run"  # its text was never loaded
     (tmp_path / "loaded").touch()
-    assert tool["running"].outcome(status, tmp_path) == expected
+    assert tool["processes"].outcome(status, tmp_path) == expected
 
 
 def test_a_changed_file_of_tests_replaces_its_part_of_the_record(tool):

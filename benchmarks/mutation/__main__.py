@@ -21,8 +21,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from mutants import Mutant, mutants_of
 from preparing import RESULTS, UNPROVEN, package_state, prepare
+from processes import CONTROL, Job, end, load_libraries, outcome, start
 from reach import Reach, Sources
-from running import CONTROL, Job, end, load_libraries, outcome, start
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("trees", "tokenizer", "kernels/reference", "vector")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import overlay
 import pytest
+from processes import numba_reads_its_cache_folder
 from recording import Recorder, replaced
-from running import numba_reads_its_cache_folder
 
 RESULTS = "results.jsonl"
 UNPROVEN = "unproven.json"  # files of tests that have not yet passed in a process like those of the mutants

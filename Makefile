@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup run test test-all test-shuffled test-lowest check mutate clean
+.PHONY: setup run docs test test-all test-shuffled test-lowest check mutate clean
 
 setup: .venv/ready
 
@@ -14,6 +14,10 @@ setup: .venv/ready
 
 run: setup  ## the main job on a bundled photo: what it made and where stands at the end
 	$(BIN)/python examples/first_steps.py
+
+docs: setup  ## the site of the documentation, in out/site
+	$(BIN)/python -m sphinx -W --keep-going -q -d out/doctrees docs out/site
+	@echo out/site/index.html
 
 check: setup  ## style, types, layers
 	$(BIN)/ruff check .

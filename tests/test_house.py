@@ -128,7 +128,7 @@ def test_contributors_read_the_layers_that_are_checked():
     assert {name for layer in layers for name in layer} == exist - {"__init__", "__main__", "__pycache__"}
 
 
-TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")), *SOURCES]
+TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")), *SOURCES]
 AVOIDED = re.compile(r"what decides|\brivals?\b|if nothing is said|how (good|fast)\b|what is learned", re.IGNORECASE)
 
 

@@ -1,0 +1,66 @@
+"""Every code block of the README and of the documentation runs, page by page, from top to bottom."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from commands import invoke
+from pages import HERE, PAGES, PARSED_ONLY, ROOT, blocks, command_of, given, lines_of, make_world
+
+from pixtree.cli.main import app
+from pixtree.models.timm_import import timm
+
+KNOWN = {"python", "bash", "text", "{toctree}", "{eval-rst}"}
+WITH_CODE = [page for page in PAGES if any(block.language in ("python", "bash") for block in blocks(page))]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+TARGETS = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@pytest.fixture
+def no_downloads(monkeypatch):
+    """`pretrained=True` makes random weights: a test downloads nothing."""
+    create = timm.create_model
+    monkeypatch.setattr(timm, "create_model", lambda name, pretrained=False, **words: create(name, **words))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_block_says_what_it_is(page):
+    assert {block.language for block in blocks(page)} <= KNOWN
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_block_runs(page, tmp_path, monkeypatch, no_downloads):
+    make_world(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    names = given()
+    for block in blocks(page):
+        if block.language == "python":
+            text = block.text
+            for there, here in HERE.items():
+                text = text.replace(there, here)
+            exec(compile("\n" * (block.line - 1) + text, str(page), "exec"), names)
+        elif block.language == "bash":
+            for words in lines_of(block.text):
+                run_line(words)
+
+
+def run_line(words):
+    """Run one command line of a page, or check it where it would install, need data, or never end."""
+    if words[0] == "pip":
+        asked = [re.fullmatch(r"(?:pixtree|\.)(?:\[(.*)\])?", word) for word in words[2:] if word[0] != "-" and ".txt" not in word]
+        assert asked
+        assert all(one and set((one[1] or "all").split(",")) <= EXTRAS.keys() for one in asked)
+    elif words[0] == "make":
+        assert words[1] in TARGETS
+    elif words[0] == "mkdir":
+        Path(words[1]).mkdir()
+    elif words[0] == "python":
+        assert (ROOT / words[1]).is_file()
+    elif words[1] in PARSED_ONLY:
+        command, rest = command_of(words[1:])
+        command.make_context("pixtree", rest)
+    else:
+        assert words[0] == "pixtree"
+        done = invoke(app, words[1:])
+        assert done.exit_code == 0, done.stderr

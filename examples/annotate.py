@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 from skimage import data
 
 import pixtree
@@ -24,30 +23,21 @@ PHOTOS = {
         [(40, 60), (380, 40), (60, 560), (300, 540)],
     ),
 }
-
-
-def annotated(name: str) -> tuple[np.ndarray, list[str]]:
-    """The label map (H, W) of a photo's objects, 0 outside all of them, and their categories in order."""
-    objects, outside = PHOTOS[name]
-    tree = pixtree.hierarchy(getattr(data, name)())
-    inside = dict(enumerate(objects.values(), 1))
-    return pixtree.select(tree, inside=inside, outside=outside), list(objects)
+KINDS = list(dict.fromkeys(kind for objects, _ in PHOTOS.values() for kind in objects))
 
 
 def main() -> None:
     """Annotate two photos that scikit-image ships and say what was found."""
-    categories = list(dict.fromkeys(category for objects, _ in PHOTOS.values() for category in objects))
-    record = {"images": [], "annotations": []}
-    for image, name in enumerate(PHOTOS, 1):
-        labels, kinds = annotated(name)
-        one = coco(labels - 1, file_name=f"{name}.png")  # pixels below 0 belong to no object
-        record["images"].append({**one["images"][0], "id": image})
-        for annotation in one["annotations"]:
-            kind = kinds[annotation["id"] - 1]
+    record = {"images": [], "annotations": [], "categories": [{"id": i, "name": name} for i, name in enumerate(KINDS, 1)]}
+    for image, (name, (objects, outside)) in enumerate(PHOTOS.items(), 1):
+        tree = pixtree.hierarchy(getattr(data, name)())
+        labels = pixtree.select(tree, inside=dict(enumerate(objects.values(), 1)), outside=outside)  # 0 is no object
+        found = coco(labels - 1, file_name=f"{name}.png")
+        record["images"].append({**found["images"][0], "id": image})
+        for kind, annotation in zip(objects, found["annotations"], strict=True):
             number = len(record["annotations"]) + 1
-            record["annotations"].append({**annotation, "id": number, "image_id": image, "category_id": categories.index(kind) + 1})
+            record["annotations"].append({**annotation, "id": number, "image_id": image, "category_id": KINDS.index(kind) + 1})
             print(f"{name}: {kind}, {annotation['area']} pixels, box {annotation['bbox']}")
-    record["categories"] = [{"id": number, "name": name, "supercategory": ""} for number, name in enumerate(categories, 1)]
     Path("out").mkdir(exist_ok=True)
     write_json("out/annotations.json", record)
 

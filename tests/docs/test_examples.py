@@ -1,0 +1,51 @@
+"""The examples and the notebook run, and stay short."""
+
+import json
+import runpy
+
+import matplotlib
+import pytest
+from pages import ROOT
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+MAKES = {
+    "annotate": ["annotations.json"],
+    "cheaper_vit": [],
+    "first_steps": [
+        "boundaries.png",
+        "contours.png",
+        "drawing.svg",
+        "labels.png",
+        "levels.png",
+        "mean.png",
+        "regions.geojson",
+        "tree.npz",
+    ],
+    "grow_features": ["texture.png"],
+    "measure_regions": ["coins.csv"],
+}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_run_and_make_what_they_say(path, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [str(path)])
+    runpy.run_path(str(path), run_name="__main__")
+    assert sorted(made.name for made in tmp_path.glob("out/*")) == MAKES[path.stem]
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_fit_on_a_screen(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 50
+
+
+def test_the_notebook_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    matplotlib.use("agg")
+    notebook = json.loads((ROOT / "examples" / "tour.ipynb").read_text(encoding="utf-8"))
+    cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert len(cells) >= 5
+    names: dict[str, object] = {}
+    for number, cell in enumerate(cells):
+        exec(compile(cell, f"tour.ipynb, cell {number}", "exec"), names)

@@ -1,6 +1,7 @@
 """Label maps as files: 16-bit PNG, 32-bit TIFF, npz."""
 
 from collections.abc import Callable, Iterable, Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -29,8 +30,15 @@ def write_labels(path: str | Path, labels: LabelsLike, *, format: str | None = N
     - `.tif`, `.tiff`: 32-bit signed integers, the labels themselves; outside is negative.
     - `.npz`: `labels` int32 (H, W), or (B, H, W) for several images; `counts` (B,) regions per image; `version`.
     """
-    writer = WRITERS[format_by_suffix(path, SUFFIXES) if format is None else checked_format(format, WRITERS)]
-    writer(Path(path), label_maps(labels))
+    encode = ENCODERS[format_by_suffix(path, SUFFIXES) if format is None else checked_format(format, ENCODERS)]
+    data = encode(label_maps(labels))
+    with replacing(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def encoded_labels(labels: LabelsLike, format: str) -> bytes:
+    """What `write_labels` writes: the bytes of a "png", "tiff" or "npz" file; equal labels give equal bytes."""
+    return ENCODERS[checked_format(format, ENCODERS)](label_maps(labels))
 
 
 def format_by_suffix(path: str | Path, suffixes: Mapping[str, str]) -> str:
@@ -86,7 +94,7 @@ def check_values(largest: int) -> None:
         raise ValueError(f"a 16-bit PNG holds values up to {LARGEST_PNG_VALUE}, got {largest}; write .tif or .npz instead")
 
 
-def _write_png(path: Path, labels: NDArray[np.int32]) -> None:
+def _png(labels: NDArray[np.int32]) -> bytes:
     from PIL import Image
     from PIL.PngImagePlugin import PngInfo
 
@@ -95,22 +103,25 @@ def _write_png(path: Path, labels: NDArray[np.int32]) -> None:
     check_values(int(stored.max(initial=0)))
     note = PngInfo()
     note.add_text("Description", "value = label + 1, 0 = outside the mask" if shift else "value = label")
-    with replacing(path) as temporary:
-        Image.fromarray(stored.astype(np.uint16)).save(temporary, "PNG", pnginfo=note)
+    stream = BytesIO()
+    Image.fromarray(stored.astype(np.uint16)).save(stream, "PNG", pnginfo=note)
+    return stream.getvalue()
 
 
-def _write_tiff(path: Path, labels: NDArray[np.int32]) -> None:
+def _tiff(labels: NDArray[np.int32]) -> bytes:
     from PIL import Image
 
-    with replacing(path) as temporary:
-        Image.fromarray(label_map(labels)).save(temporary, "TIFF", compression="tiff_adobe_deflate")
+    stream = BytesIO()
+    Image.fromarray(label_map(labels)).save(stream, "TIFF", compression="tiff_adobe_deflate")
+    return stream.getvalue()
 
 
-def _write_npz(path: Path, labels: NDArray[np.int32]) -> None:
+def _npz(labels: NDArray[np.int32]) -> bytes:
     batch = labels.reshape(-1, *labels.shape[-2:])
     counts = np.array([len(np.unique(one[one >= 0])) for one in batch], dtype=np.int32)
-    with replacing(path) as temporary, temporary.open("wb") as stream:  # given a name, numpy would add a suffix
-        np.savez_compressed(stream, labels=labels, counts=counts, version=np.int32(VERSION))
+    stream = BytesIO()
+    np.savez_compressed(stream, labels=labels, counts=counts, version=np.int32(VERSION))
+    return stream.getvalue()
 
 
-WRITERS: dict[str, Callable[[Path, NDArray[np.int32]], None]] = {"png": _write_png, "tiff": _write_tiff, "npz": _write_npz}
+ENCODERS: dict[str, Callable[[NDArray[np.int32]], bytes]] = {"png": _png, "tiff": _tiff, "npz": _npz}

@@ -1,0 +1,151 @@
+"""A corpus: where its pictures are, and the parts that they are worked on in."""
+
+import tarfile
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from pixtree.files import IMAGE_SUFFIXES
+
+Kind: TypeAlias = Literal["folder", "webdataset", "parquet"]
+KINDS: tuple[Kind, ...] = ("folder", "webdataset", "parquet")
+PART_SIZE = 64  # pictures of a folder's part, about
+NAMES = ("__key__", "key", "path", "file_name", "filename", "id")  # columns of parquet files that may name a picture
+IMAGES = ("image", "img", "jpg", "jpeg", "png", "webp", "bytes")
+
+
+class Part(NamedTuple):
+    """What one process does at a time: some files of a folder, one shard, or one parquet file."""
+
+    name: str
+    files: tuple[str, ...]  # paths below the corpus, with /
+
+
+class Corpus(NamedTuple):
+    """A source of pictures, and its parts."""
+
+    kind: Kind
+    root: Path
+    parts: tuple[Part, ...]
+
+
+class Picture(NamedTuple):
+    """One picture as it is stored."""
+
+    key: str  # a path below the corpus, without the suffix
+    suffix: str
+    data: bytes
+
+
+def open_corpus(source: str | Path, parts: int | None = None) -> Corpus:
+    """The pictures below a folder; or the shards (.tar) or parquet files in it; or one such file.
+
+    parts: of a folder's pictures, how many parts there are; by default one per 64 pictures. A picture belongs to the part that
+    a hash of its path says, so that pictures that are added later leave all other parts as they are.
+    """
+    root = Path(source)
+    if root.is_file():
+        kind = _kind_of([root])
+        return Corpus(kind, root.parent, (Part(root.stem, (root.name,)),))
+    if not root.is_dir():
+        raise FileNotFoundError(f"a corpus is a folder, a .tar or a .parquet file, but '{root}' does not exist; check the path")
+    files = sorted(path for path in root.rglob("*") if path.is_file() and not path.name.startswith("."))
+    shards = [path for path in files if path.suffix in (".tar", ".parquet")]
+    if shards:
+        kind = _kind_of(shards)
+        return Corpus(kind, root, tuple(Part(_flat(path, root), (path.relative_to(root).as_posix(),)) for path in shards))
+    pictures = [path.relative_to(root).as_posix() for path in files if path.suffix.lower() in IMAGE_SUFFIXES]
+    if not pictures:
+        raise FileNotFoundError(f"a corpus needs pictures, .tar or .parquet files, '{root}' has none; check the path")
+    _check_names(pictures)
+    return Corpus("folder", root, tuple(_scattered(pictures, parts or -(-len(pictures) // PART_SIZE))))
+
+
+def _check_names(names: list[str]) -> None:
+    """Refuse pictures whose results would have one name."""
+    keys: dict[str, str] = {}
+    for name in names:
+        other = keys.setdefault(_split(name)[0], name)
+        if other != name:
+            raise ValueError(f"the results of '{other}' and '{name}' would have one name; rename or remove one of them")
+
+
+def _kind_of(files: list[Path]) -> Kind:
+    suffixes = {path.suffix for path in files}
+    if suffixes == {".tar"}:
+        return "webdataset"
+    if suffixes == {".parquet"}:
+        return "parquet"
+    raise ValueError(f"a corpus has one kind of files, got {' and '.join(sorted(suffixes))}; pass .tar or .parquet files alone")
+
+
+def _flat(path: Path, root: Path) -> str:
+    """The path of a shard as one name."""
+    return "__".join(path.relative_to(root).with_suffix("").parts)
+
+
+def _scattered(pictures: list[str], count: int) -> Iterator[Part]:
+    """Parts of about equal size."""
+    bins: list[list[str]] = [[] for _ in range(count)]
+    for name in pictures:
+        bins[int.from_bytes(sha256(name.encode()).digest()[:8], "big") % count].append(name)
+    digits = len(str(count - 1))
+    return (Part(f"part-{number:0{digits}d}", tuple(files)) for number, files in enumerate(bins) if files)
+
+
+def pictures(corpus: Corpus, part: Part) -> Iterator[Picture | tuple[str, OSError]]:
+    """The pictures of a part in a fixed order; a file that cannot be read is its key with the error."""
+    if corpus.kind == "webdataset":
+        yield from _of_shard(corpus.root / part.files[0])
+    elif corpus.kind == "parquet":
+        yield from _of_table(corpus.root / part.files[0])
+    else:
+        for name in part.files:
+            key, suffix = _split(name)
+            try:
+                yield Picture(key, suffix, (corpus.root / name).read_bytes())
+            except OSError as fault:
+                yield key + suffix, fault
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Key and suffix of a path."""
+    path = PurePosixPath(name)
+    return path.with_suffix("").as_posix(), path.suffix.lower()
+
+
+def _of_shard(path: Path) -> Iterator[Picture]:
+    """Members that are pictures, in their order. Nothing is unpacked, so no name in an archive reaches the disk."""
+    with tarfile.open(path, "r|") as archive:
+        for member in archive:
+            stream = archive.extractfile(member) if member.isfile() else None
+            if stream is not None and PurePosixPath(member.name).suffix.lower() in IMAGE_SUFFIXES:
+                key, suffix = _split(member.name)
+                yield Picture(key, suffix, stream.read())
+
+
+def _of_table(path: Path) -> Iterator[Picture]:
+    """Rows of a parquet file: bytes, or a struct with bytes as Hugging Face has it; without a name the row's number is the key."""
+    import pyarrow.parquet
+
+    with pyarrow.parquet.ParquetFile(path) as file:
+        columns = file.schema_arrow.names
+        image = next((name for name in IMAGES if name in columns), None)
+        if image is None:
+            raise ValueError(
+                f"a parquet file needs a column of pictures named {', '.join(IMAGES)}, '{path}' has {', '.join(columns)}"
+            )
+        name = next((one for one in NAMES if one in columns), None)
+        number = 0
+        for batch in file.iter_batches(16, columns=[image, *([name] if name else [])]):
+            for row in batch.to_pylist():
+                yield _of_row(row, image, name, f"{path.stem}-{number:06d}")
+                number += 1
+
+
+def _of_row(row: dict[str, Any], image: str, name: str | None, default: str) -> Picture:
+    value = row[image]
+    inner = value if isinstance(value, dict) else {"bytes": value}
+    key, suffix = _split(str(row.get(name or "") or inner.get("path") or default))
+    return Picture(key, suffix if suffix in IMAGE_SUFFIXES else "", inner.get("bytes") or b"")

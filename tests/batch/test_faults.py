@@ -1,0 +1,121 @@
+"""Processes that die, disks that are full, and files that may not be read: nothing is lost, nothing is doubled."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from corpora import contents, folder_of, picture, shards_of
+from test_run import rows_of
+
+from pixtree.batch import run
+
+PROGRAM = "import sys; from pixtree.batch import run; run('segment', sys.argv[1], sys.argv[2], workers=2, tokens=4)"
+
+
+def start(photos, made):
+    return subprocess.Popen([sys.executable, "-c", PROGRAM, str(photos), str(made)], start_new_session=True)
+
+
+def test_a_killed_driver_and_a_second_run_make_the_bytes_of_one_run(tmp_path):
+    shards, made, whole = shards_of(tmp_path / "shards", 12, 12), tmp_path / "made", tmp_path / "whole"
+    for _ in range(2):
+        process = start(shards, made)
+        deadline, finished = time.monotonic() + 120, len(list(made.rglob("*.jsonl")))
+        while len(list(made.rglob("*.jsonl"))) <= finished and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert run("segment", shards, made, workers=1, tokens=4).done == 144
+    run("segment", shards, whole, workers=1, tokens=4)
+    left = {name: data for name, data in contents(made).items() if ".pixtree-" not in name and not name.endswith(".at")}
+    assert left == contents(whole)
+
+
+def test_workers_end_with_their_driver(tmp_path):
+    process = start(shards_of(tmp_path / "shards", 6, 40), tmp_path / "made")
+    while not list((tmp_path / "made").rglob("*.at")):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    deadline = time.monotonic() + 30
+    while _alive(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _alive(process.pid)
+
+
+def _alive(group):
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_picture_that_kills_its_process_twice_is_given_up_and_the_rest_is_done(tmp_path, monkeypatch):
+    photos = folder_of(tmp_path / "photos", 130)
+    (photos / "class_0" / "deadly.png").write_bytes(picture(3))
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal\n"
+        "def deadly(original):\n"
+        "    def work(picture, function):\n"
+        "        if picture.key.endswith('deadly'):\n"
+        "            os.kill(os.getpid(), signal.SIGKILL)\n"
+        "        return original(picture, function)\n"
+        "    return work\n"
+        "import pixtree.batch.parts as parts\n"
+        "parts.made_of = deadly(parts.made_of)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    came = run("segment", photos, tmp_path / "made", workers=2, tokens=4)
+    assert (came.done, came.failed) == (130, 1)
+    (bad,) = [row for row in rows_of(tmp_path / "made") if row["status"] == "failed"]
+    assert bad == {
+        "key": "class_0/deadly",
+        "status": "failed",
+        "error": "its process was killed twice while it worked on this picture; look at the picture",
+    }
+
+
+def test_a_full_disk_ends_the_run_with_a_sentence_and_no_half_file(tmp_path, monkeypatch):
+    import errno
+
+    import pixtree.batch.sinks as sinks
+
+    photos, made = shards_of(tmp_path / "shards", 2, 3), tmp_path / "made"
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sinks, "_append", full)
+        with pytest.raises(OSError, match="found it full; free some space"):
+            run("segment", photos, made, workers=1, tokens=4)
+        assert [path.name for path in made.iterdir()] == ["manifest"]
+    assert run("segment", photos, made, workers=1, tokens=4).done == 6
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
+def test_a_file_without_permission_is_a_row(tmp_path):
+    photos = folder_of(tmp_path / "photos", 2)
+    (photos / "class_0" / "0000.png").chmod(0)
+    assert run("segment", photos, tmp_path / "made", workers=1, tokens=4).failed == 1
+
+
+def test_a_file_that_disappears_is_a_row(tmp_path, monkeypatch):
+    import pixtree.batch.runs as runs
+
+    photos = folder_of(tmp_path / "photos", 3)
+    opened = runs.open_corpus
+
+    def and_removed(*words):
+        corpus = opened(*words)
+        (photos / "class_1" / "0001.png").unlink()
+        return corpus
+
+    monkeypatch.setattr(runs, "open_corpus", and_removed)
+    came = run("segment", photos, tmp_path / "made", workers=1, tokens=4)
+    assert (came.done, came.failed) == (2, 1)
+    assert "No such file" in next(row["error"] for row in rows_of(tmp_path / "made") if row["status"] == "failed")

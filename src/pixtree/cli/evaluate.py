@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pixtree.cli.errors import reported
+from pixtree.cli.evaluate_models import COMMANDS
 from pixtree.cli.evaluate_vectors import vectors
 from pixtree.cli.options import parsed_counts
 
@@ -25,6 +26,8 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="Run benchmarks, and write the page of results.", no_args_is_help=True)
     group.command("superpixels")(superpixels)
     group.command("vectors")(vectors)
+    for name, command in COMMANDS.items():
+        group.command(name)(command)
     group.command("report")(report)
     app.add_typer(group, name="evaluate")
 

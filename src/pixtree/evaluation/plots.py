@@ -1,4 +1,4 @@
-"""Curves of superpixel measures against the count of regions."""
+"""Plots of benchmarks: superpixel measures against the count of regions, curves, points and bars of models."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,8 +33,7 @@ def plot_superpixels(rows: Sequence[Mapping[str, Any]], path: str | Path) -> Non
     for axis in axes[len(measures) :]:
         axis.set_axis_off()
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(len(methods), 7))
-    with replacing(path) as temporary:
-        figure.savefig(temporary, dpi=120)
+    _save(figure, path)
 
 
 def _draw(axis: Any, rows: Sequence[Mapping[str, Any]], key: str, index: int) -> None:
@@ -44,3 +43,47 @@ def _draw(axis: Any, rows: Sequence[Mapping[str, Any]], key: str, index: int) ->
     style = {"linewidth": 2.2 if own else 1.0, "marker": marker, "markersize": 4, "color": f"C{index % 10}"}
     style["linestyle"] = "-" if index < 10 else "--"
     axis.plot([row["segments"] for row in rows], [row[key] for row in rows], label=rows[0]["method"], **style)
+
+
+def plot_curves(
+    curves: Mapping[str, Sequence[tuple[float, float]]], path: str | Path, *, x: str, y: str, logarithmic: bool = False
+) -> None:
+    """One line per name through its points; a name with one point is a dot."""
+    figure, axis = _axes(8.0, 5.0)
+    for index, (name, points) in enumerate(curves.items()):
+        style = {"marker": "osv^Dd<>p*hX8"[index % 13], "linestyle": "-" if index < 10 else "--", "color": f"C{index % 10}"}
+        axis.plot(*zip(*sorted(points), strict=True), label=name, **style)
+    if logarithmic:
+        places = sorted({place for points in curves.values() for place, _ in points})
+        axis.set_xscale("log")
+        axis.set_xticks(places, [f"{place:g}" for place in places])
+        axis.minorticks_off()
+    axis.set_xlabel(x)
+    axis.set_ylabel(y)
+    axis.grid(alpha=0.3)
+    figure.legend(loc="outside right upper", fontsize=8)
+    _save(figure, path)
+
+
+def plot_bars(bars: Mapping[str, float], path: str | Path, *, x: str) -> None:
+    """A horizontal bar per name, the first on top, with its value beside it."""
+    figure, axis = _axes(8.0, 0.8 + 0.32 * len(bars))
+    drawn = axis.barh(range(len(bars)), list(bars.values()), color="C0")
+    axis.bar_label(drawn, fmt="%.3f", padding=3, fontsize=8)
+    axis.set_yticks(range(len(bars)), list(bars), fontsize=8)
+    axis.invert_yaxis()
+    axis.margins(x=0.12)
+    axis.set_xlabel(x)
+    _save(figure, path)
+
+
+def _axes(width: float, height: float) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots()
+
+
+def _save(figure: Any, path: str | Path) -> None:
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=120)

@@ -13,6 +13,7 @@ from pixtree.files import replacing
 from pixtree.models.coarsening import CoarseViT, coarsen
 from pixtree.models.retrofit import retrofit
 from pixtree.models.vit import PixtreeViT
+from pixtree.models.weights import named_model
 from pixtree.training.distillation import Distillation, Matching
 from pixtree.training.logs import Log
 from pixtree.training.loop import Figures, train
@@ -62,7 +63,7 @@ def prepared(settings: Settings, images: str, weights: Path | None, workers: int
     """Check everything, and load teacher and student; nothing is written."""
     reader = folder_reader(images)
     order = Order(len(reader), settings.batch, settings.seed)
-    teacher = teacher_of(settings.model, weights)
+    teacher = named_model(settings.model, weights)
     objective = Distillation(teacher, student_of(teacher, settings), Matching(regions=settings.regions), settings.tokens)
     steps = order.steps(settings.epochs)
     scales = tuple((start, settings.own_rate) for start in OWN)
@@ -99,29 +100,6 @@ def distilled(run: Run, folder: Path, resume: bool, report: Callable[[int, Figur
     keep(run.objective.learner.eval(), run.settings, folder)
     size = max(1, len(done.losses) // 10)
     return Outcome(sum(done.losses[:size]) / size, sum(done.losses[-size:]) / size, folder)
-
-
-def teacher_of(name: str, weights: Path | None) -> Any:
-    """The untouched model: timm's own weights, or those of a file."""
-    from pixtree.models.timm_import import timm
-
-    if weights is not None and not weights.is_file():
-        raise FileNotFoundError(f"expected a .safetensors file of weights, found none at {str(weights)!r}; check the path")
-    if not timm.list_models(name):
-        raise ValueError(f"expected the name of a model of timm, got {name!r}; timm.list_models lists them")
-    model = timm.create_model(name, pretrained=weights is None).eval()
-    if weights is not None:
-        _load(model, name, weights)
-    return model
-
-
-def _load(model: nn.Module, name: str, weights: Path) -> None:
-    from safetensors.torch import load_file
-
-    try:
-        model.load_state_dict({key: value.float() for key, value in load_file(weights).items()})
-    except Exception as error:
-        raise ValueError(f"expected the weights of {name} in {str(weights)!r}, got others; give the file of this model") from error
 
 
 def student_of(teacher: Any, settings: Settings) -> nn.Module:

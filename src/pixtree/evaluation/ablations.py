@@ -1,0 +1,144 @@
+"""Ablations: a retrofit with one thing changed at a time. [`tab:ablation_rebuttal`, `tab:hyperparam_ablations`, `tab:kernelpos`]"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pixtree.evaluation.answers import Reading, said
+from pixtree.evaluation.classification import class_table, hits, measures
+from pixtree.evaluation.labelled_pictures import LabelledPictures
+from pixtree.evaluation.variants import tokenizer_flops
+from pixtree.models.retrofit import retrofit
+from pixtree.models.vit import PixtreeViT
+from pixtree.tokenizer.counts import TokenBudget
+from pixtree.tokenizer.tokenizer import PAPER_BUDGET, paper_changes
+from pixtree.trees.cuts import Exactly, Level
+
+LEVEL = 5  # rounds of merging; at 224 px it leaves about as many regions as there are patches
+COLUMNS = [
+    ["table", "Varied", ""],
+    ["name", "Value", ""],
+    ["tokens", "Tokens", ".1f"],
+    ["gflops", "GFLOPs of the tokenizer", ".3f"],
+    ["top1", "Top-1 ↑", ".4f"],
+    ["lost", "Against the first ↑", "+.4f"],
+    ["paired", "± standard error", ".4f"],
+    ["divergence", "KL from the patch model, nats ↓", ".4f"],
+]
+
+
+def _nothing(model: PixtreeViT) -> None:
+    """A retrofit as it is."""
+
+
+def without_background(model: PixtreeViT) -> None:
+    """β stays 0: it is not learned."""
+    model.tokenizer.sampler.background.requires_grad_(False)
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """One row: the table of the paper, the value, and what is changed.
+
+    options: of the tokenizer. budget: another one than the base has. bins: resolution of the positions. after: a change of the
+    finished model.
+    """
+
+    table: str
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    budget: TokenBudget | None = None
+    bins: int | None = None
+    after: Callable[[PixtreeViT], None] = _nothing
+
+
+@dataclass(frozen=True)
+class Base:
+    """What is varied: the options and the budget of all rows that do not change them."""
+
+    options: Mapping[str, Any]
+    budget: TokenBudget
+
+
+BASES = {"default": Base({}, Exactly(196)), "paper": Base(paper_changes(), PAPER_BUDGET)}
+
+
+def ablations(base: Base) -> list[Ablation]:
+    """All rows, the base first."""
+    criterion = base.budget if base.budget == PAPER_BUDGET else PAPER_BUDGET
+    return [
+        Ablation("components", "all"),
+        Ablation("components", "− CNN", {"linear": True}),
+        Ablation("components", "− mask blending (λ = 0)", {"mix": 0.0}),
+        Ablation("components", "− β", after=without_background),
+        Ablation("components", "− kernel aggregation", {"aggregation": "mean"}),
+        Ablation("components", f"− selection (level {LEVEL})", budget=Level(LEVEL)),
+        *(Ablation("kernel κ", name, {"kernel": name, "similarity": name}) for name in ("cosine", "tanimoto", "gaussian")),
+        *(Ablation("criterion", name, budget=replace(criterion, name=name)) for name in ("aic", "aicc", "bic", "cic")),
+        *(Ablation("dimension d", str(count), {"features": count}) for count in (3, 6, 8, 16, 32)),
+        *(Ablation("shape b", str(shape), budget=replace(criterion, shape=shape)) for shape in (2.0, 1.0, 0.5)),
+        *(Ablation("position bins", str(bins), bins=bins) for bins in (14, 16, 24, 28, 32, 48)),
+    ]
+
+
+def ablated(model: Any, base: Base, ablation: Ablation) -> PixtreeViT:
+    """The retrofit of a timm model that a row is about."""
+    options = {**base.options, **ablation.options}
+    built = retrofit(model, budget=ablation.budget or base.budget, tokenizer=options or None, position_resolution=ablation.bins)
+    ablation.after(built)
+    return built
+
+
+def chosen_ablations(base: Base, tables: Sequence[str]) -> list[Ablation]:
+    """The rows of some tables, or of all; the base is always the first."""
+    rows = ablations(base)
+    known = list(dict.fromkeys(row.table for row in rows))
+    unknown = [table for table in tables if table not in known]
+    if unknown:
+        raise ValueError(f"tables of ablations are {', '.join(known)}, got {', '.join(unknown)}; choose among these")
+    return [row for number, row in enumerate(rows) if number == 0 or not tables or row.table in tables]
+
+
+@torch.no_grad()
+def with_count(model: Any, images: Tensor) -> Tensor:
+    """Logits (B, classes) and, in the last column, the number of tokens of every image; patch models have none to count."""
+    if not isinstance(model, PixtreeViT):
+        found: Tensor = model(images)
+        return torch.cat((found, torch.zeros_like(found[:, :1])), dim=1)
+    tokens = model.tokens(images)
+    return torch.cat((model.forward_tokens(tokens), tokens.valid.sum(dim=1, keepdim=True)), dim=1)
+
+
+def ablation_rows(
+    model: Any,
+    base: Base,
+    wanted: Sequence[Ablation],
+    data: LabelledPictures,
+    reading: Reading = Reading(),
+    report: Callable[[int], None] = lambda count: None,
+) -> list[dict[str, Any]]:
+    """Accuracy of every row, beside the first one of them; all see the same pictures in one pass."""
+    models = [ablated(model, base, one) for one in wanted]
+    patches, *found = said([model, *models], data, with_count, reading=reading, report=report)
+    right = class_table(data, int(model.num_classes))
+    first, rows = hits(found[0][:, :-1], right, 1), []
+    for one, built, answers in zip(wanted, models, found, strict=True):
+        figures = measures(answers[:, :-1], patches[:, :-1], right)
+        paired, tokens = hits(answers[:, :-1], right, 1) - first, answers[:, -1].mean().item()
+        rows.append(
+            {
+                "table": one.table,
+                "name": one.name,
+                "tokens": tokens,
+                "gflops": tokenizer_flops(built, round(tokens)) / 1e9,
+                "top1": figures["top1"],
+                "lost": paired.mean().item(),
+                "paired": (paired.std() / math.sqrt(len(paired))).item() if len(paired) > 1 else math.nan,
+                "divergence": figures["divergence"],
+            }
+        )
+    return rows

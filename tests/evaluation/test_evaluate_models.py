@@ -1,0 +1,127 @@
+"""`pixtree evaluate` of models from the command line: table, record and plot of each, and errors before any work."""
+
+import json
+
+import pytest
+from commands import invoke
+from labelled_folders import NAME, class_folders, small_weights, table
+
+import pixtree
+from pixtree.cli.main import app
+from pixtree.models.weights import named_model
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    return small_weights(tmp_path_factory.mktemp("weights") / "small.safetensors")
+
+
+@pytest.fixture
+def photos(tmp_path):
+    return table(tmp_path / "photos", [0, 1, 2])
+
+
+def run(*words):
+    return invoke(app, ["evaluate", *map(str, words)])
+
+
+def evaluated(tmp_path, *words):
+    record, plot = tmp_path / "r.json", tmp_path / "r.png"
+    done = run(*words, "-o", record, "--plot", plot)
+    assert done.exit_code == 0, done.output + done.stderr
+    assert plot.stat().st_size > 1000
+    text = record.read_text()
+    assert str(tmp_path) not in text
+    return json.loads(text)
+
+
+def test_top1_has_a_row_per_variant(photos, weights, tmp_path, monkeypatch):
+    monkeypatch.setenv("PIXTREE_DATA", str(tmp_path))
+    distilled = tmp_path / "run"
+    pixtree.retrofit(named_model(NAME, weights), tokens=12).save_pretrained(distilled)
+    variants = ["tokens=20", "compute=0.7", "compute=0.7,rule=tome", "tokens=50,compute=0.8", "size=96", f"run={distilled}"]
+    words = [word for one in variants for word in ("--variant", one)]
+    found = evaluated(tmp_path, "top1", NAME, photos, "--weights", weights, *words, "--real")
+    assert [row["variant"] for row in found["rows"]] == ["as it is", *variants[:-1], "run=run"]
+    assert [row["tokens"] for row in found["rows"]] == [100, 20, 100, 100, 50, 36, 12]
+    assert found["rows"][0]["kept"] in (1.0, None)
+    assert found["rows"][2]["gflops"] < found["rows"][0]["gflops"]
+    assert found["command"].startswith(f"pixtree evaluate top1 {NAME} $PIXTREE_DATA/photos --weights small.safetensors --variant")
+    assert found["command"].endswith("--variant run=run --real")
+    assert run("report", tmp_path, "-o", tmp_path / "page.md").exit_code == 0
+
+
+def test_a_folder_of_token_trees_is_a_model(photos, weights, tmp_path):
+    from safetensors.torch import save_file
+
+    (tmp_path / "run").mkdir()
+    save_file(named_model(NAME, weights).state_dict(), tmp_path / "run" / "model.safetensors")
+    (tmp_path / "run" / "config.json").write_text(json.dumps({"model": NAME, "compute": 0.7}))
+    found = evaluated(tmp_path, "top1", tmp_path / "run", photos, "--limit", 2)
+    assert found["rows"][0]["left"] < found["rows"][0]["tokens"] == 100
+
+
+@pytest.mark.parametrize(("task", "key"), [("knn", "knn"), ("probe", "probe")])
+def test_features_are_measured_on_a_train_and_a_test_part(task, key, weights, tmp_path):
+    class_folders(tmp_path / "pets" / "train", ["cat", "dog"], 3)
+    class_folders(tmp_path / "pets" / "val", ["cat", "dog"], 1)
+    found = evaluated(tmp_path, task, NAME, tmp_path / "pets", "--weights", weights, "--variant", "tokens=16")
+    assert len(found["rows"]) == 2
+    assert all(0 <= row[key] <= 1 for row in found["rows"])
+    assert "6 pictures to learn from and 2 to test" in found["notes"][0]
+
+
+def test_scale_has_patches_and_regions_at_every_size(photos, weights, tmp_path):
+    found = evaluated(tmp_path, "scale", NAME, photos, "--weights", weights, "--sizes", "64,160", "--limit", 2)
+    rows = [(row["size"], row["kind"], row["tokens"]) for row in found["rows"]]
+    assert rows[:3] == [(64, "patches", 16), (64, "as many regions", 16), (64, "100 regions", 100)]
+    assert rows[3:] == [(160, "patches", 100), (160, "as many regions", 100), (160, "100 regions", 100)]
+    assert found["rows"][3]["agreement"] == 1.0
+
+
+def test_ablations_change_one_thing_at_a_time(photos, weights, tmp_path):
+    options = ("--preset", "default", "--tables", "components,position bins", "--limit", 2)
+    found = evaluated(tmp_path, "ablations", NAME, photos, "--weights", weights, *options)
+    assert [row["table"] for row in found["rows"]] == ["components"] * 6 + ["position bins"] * 6
+    assert found["rows"][0]["lost"] == 0.0
+    assert found["rows"][-1]["gflops"] > found["rows"][0]["gflops"]
+
+
+def test_efficiency_compares_with_the_model_as_it_is(tmp_path):
+    found = evaluated(tmp_path, "efficiency", NAME, "--variant", "size=96", "--rounds", 1, "--batch", 2)
+    assert found["rows"][0]["ratio"] == 1.0
+    assert found["rows"][1]["tokens"] == 36
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "code"),
+    [
+        (("top1", NAME, "nowhere"), "found none at 'nowhere'", 1),
+        (("top1", NAME, "PHOTOS", "--variant", "half"), "'half'; try tokens=100", 1),
+        (("top1", NAME, "PHOTOS", "--weights", "none.safetensors"), "found none at 'none.safetensors'", 1),
+        (("top1", "no_model", "PHOTOS"), "got 'no_model'", 1),
+        (("top1", NAME, "PHOTOS", "-o", "table.txt"), "ends in .json", 2),
+        (("top1", NAME, "PHOTOS", "--batch", "0"), "a batch of at least 1", 2),
+        (("scale", NAME, "PHOTOS", "--sizes", "65"), "multiples of the patch", 1),
+        (("ablations", NAME, "PHOTOS", "--preset", "ours"), "one of default, paper", 2),
+        (("ablations", NAME, "PHOTOS", "--tables", "colours"), "got colours; choose", 1),
+        (("efficiency", NAME, "--rounds", "0"), "at least one round", 2),
+        (("knn", NAME, "ONE"), "more than one picture per class", 1),
+        (("top1", NAME, "MANY"), "the 1000 classes of the model, got class 4999", 1),
+        (("top1", "EMPTY", "PHOTOS"), "expected a folder with config.json", 1),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(words, said, code, weights, photos, tmp_path):
+    (tmp_path / "empty").mkdir()
+    places = {"PHOTOS": photos, "EMPTY": tmp_path / "empty", "MANY": tmp_path / "many", "ONE": tmp_path / "one"}
+    if "MANY" in words:
+        table(places["MANY"], [0, 4999])
+    if "ONE" in words:
+        table(places["ONE"], [0])
+    given = [str(places.get(word, word)) for word in words]
+    if NAME in words and words[0] != "efficiency" and "--weights" not in words:
+        given += ["--weights", str(weights)]
+    done = run(*given)
+    assert done.exit_code == code, done.output + done.stderr
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

@@ -4,15 +4,14 @@ Both run interleaved in one process on the same threads and the same photos; onl
 """
 
 import argparse
-import statistics
-import time
+import json
+from pathlib import Path
 
 import torch
-from torch import Tensor
-from torch.utils.flop_counter import FlopCounterMode
 
-import pixtree
+from pixtree.evaluation.efficiency import efficiency_rows, photo_batch
 from pixtree.evaluation.records import PACKAGES, provenance, write_record
+from pixtree.evaluation.variants import Variant, cost_of, variant_of
 from pixtree.models.timm_import import timm
 
 # model, tokens of the retrofit, least images/s against patches that the library promises, and the paper's ratio at its own counts:
@@ -42,73 +41,26 @@ COLUMNS = [
 ]
 
 
-def photos(batch: int, size: int) -> Tensor:
-    """Different crops of photos, (batch, 3, size, size) uint8."""
-    from skimage import data
-
-    crops = []
-    for number in range(batch):
-        picture = torch.from_numpy((data.astronaut, data.coffee, data.chelsea)[number % 3]()).permute(2, 0, 1)
-        start = 8 * (number // 3)
-        crop = picture[None, :, start : start + 280, start : start + 400].to(torch.float32)
-        crops.append(torch.nn.functional.interpolate(crop, (size, size), mode="bilinear", antialias=True))
-    return torch.cat(crops).round().to(torch.uint8)
-
-
-@torch.inference_mode()
-def gflops(model: torch.nn.Module, images: Tensor) -> float:
-    """Of matrix products, convolutions and attention for one image; the tree has comparisons and additions only."""
-    # In mixed precision the encoder and the positions are torch's own operators, which the counter knows.
-    with torch.autocast("cpu", torch.bfloat16), FlopCounterMode(display=False) as counter:
-        model(images[:1])
-    return counter.get_total_flops() / 1e9
-
-
-@torch.inference_mode()
-def seconds(model: torch.nn.Module, images: Tensor) -> float:
-    start = time.perf_counter()
-    model(images)
-    return time.perf_counter() - start
+def models_of(case: tuple) -> dict[str, torch.nn.Module]:
+    patches = timm.create_model(case[0]).eval()
+    return {"patches": patches, "pixtree": variant_of(patches, Variant(tokens=case[1]))}
 
 
 def rows_of(case: tuple, batch: int, rounds: int) -> list[dict]:
-    name, count, promised, paper = case
-    patches = timm.create_model(name).eval()
-    models = {"patches": patches, "pixtree": pixtree.retrofit(patches, tokens=count)}
-    size = patches.patch_embed.img_size[0]
-    pixels = photos(batch, size)
-    normal = pixels / 127.5 - 1.0  # both take what a timm model takes
-    found: dict[str, list[float]] = {kind: [] for kind in models}
-    for turn in range(rounds + 1):
-        for kind in sorted(models, reverse=bool(turn % 2)):  # now one goes first, now the other
-            taken = seconds(models[kind], normal)
-            if turn:
-                found[kind].append(taken)
-    each = sorted(a / b for a, b in zip(found["patches"], found["pixtree"], strict=True))
-    rows = []
-    for kind, model in models.items():
-        tokens = patches.patch_embed.num_patches if kind == "patches" else count
-        images = batch / statistics.median(found[kind])
-        rows.append(
-            {
-                "model": name,
-                "kind": kind,
-                "tokens": tokens,
-                "parameters": sum(weights.numel() for weights in model.parameters()) / 1e6,
-                "gflops": gflops(model, normal),
-                "tokens_per_second": images * tokens,
-                "images_per_second": images,
-            }
-        )
-    rows[1] |= {
-        "ratio": statistics.median(each),
-        "rounds": rounds,
-        "least": each[0],
-        "most": each[-1],
-        "promised": promised,
-        "paper": paper,
-    }
-    return rows
+    name, _, promised, paper = case
+    models = models_of(case)
+    images = photo_batch(batch, models["patches"].patch_embed.img_size[0])
+    patches, ours = ({"model": name, "kind": row.pop("variant"), **row} for row in efficiency_rows(models, images, rounds))
+    for key in ("ratio", "least", "most"):
+        del patches[key]
+    return [patches, {**ours, "rounds": rounds, "promised": promised, "paper": paper}]
+
+
+def with_new_costs(path: Path) -> dict:
+    """A record whose GFLOPs are counted anew, and whose times stay."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    costs = [cost_of(model).gflops for case in CASES for model in models_of(case).values()]
+    return {**found, "rows": [{**row, "gflops": cost} for row, cost in zip(found["rows"], costs, strict=True)]}
 
 
 def main() -> None:
@@ -116,7 +68,11 @@ def main() -> None:
     parser.add_argument("-o", "--output")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--costs", type=Path, help="a record to count the GFLOPs of anew; nothing is timed")
     options = parser.parse_args()
+    if options.costs:
+        write_record(with_new_costs(options.costs), options.costs)
+        return
     rows = []
     for case in CASES:
         # A round of the smallest model is over in a second, and noise of the machine is as long.

@@ -99,6 +99,7 @@ MODULES = {
     "scikit-image": "skimage",
     "opencv-contrib-python-headless": "cv2",
     "pillow": "PIL",
+    "pyyaml": "yaml",
     "PySide6-Essentials": "qtpy",
 }  # napari's way to Qt
 

@@ -15,6 +15,7 @@ MODULES = {  # whose name is not that of their distribution, in small letters as
     "scikit-image": "skimage",
     "opencv-contrib-python-headless": "cv2",
     "pillow": "PIL",
+    "pyyaml": "yaml",
     "pyside6-essentials": "PySide6.QtCore",
     "resvg-py": "resvg_py",
 }

@@ -1,4 +1,4 @@
-"""`pixtree train`: pretrain the tokenizer on a folder of images, or distil a model."""
+"""`pixtree train`: pretrain the tokenizer on a folder of images, distil a model, or follow a recipe."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,6 +7,7 @@ import typer
 
 from pixtree.cli.distill import distill
 from pixtree.cli.errors import reported
+from pixtree.cli.recipe import recipe
 from pixtree.cli.steps import Steps
 
 PRESETS = ("default", "paper")
@@ -14,9 +15,10 @@ PRESETS = ("default", "paper")
 
 def register(app: typer.Typer) -> None:
     """Add the group of commands of this file."""
-    group = typer.Typer(help="Train the tokenizer, or a whole model without labels.", no_args_is_help=True)
+    group = typer.Typer(help="Train the tokenizer or a whole model, with labels or without.", no_args_is_help=True)
     group.command("tokenizer")(tokenizer)
     group.command("distill")(distill)
+    group.command("recipe")(recipe)
     app.add_typer(group, name="train")
 
 

@@ -1,6 +1,6 @@
 """Random crops of a folder of images; the batch of a step depends on seed and step alone, so that runs can be resumed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from pixtree.images import checked
 from pixtree.training.order import Share
 
 KEPT = 256  # decoded images kept in memory
+VALIDATION = "ilsvrc2012_val_"  # how the photos of ImageNet's validation split are named
 
 
 def image_files(folder: str | Path) -> tuple[Path, ...]:
@@ -22,7 +23,15 @@ def image_files(folder: str | Path) -> tuple[Path, ...]:
     files = tuple(sorted(path for path in root.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES))
     if not files:
         raise FileNotFoundError(f"expected images ({', '.join(IMAGE_SUFFIXES)}) in {str(root)!r}, found none; check the folder")
+    refuse_validation_photos(path.name for path in files)
     return files
+
+
+def refuse_validation_photos(names: Iterable[str]) -> None:
+    """No photo of ImageNet's validation split is ever trained on, since it is the test set of most models."""
+    for name in names:
+        if name.lower().startswith(VALIDATION):
+            raise ValueError(f"photos of ImageNet's validation split are never trained on, got {name}; give other pictures")
 
 
 @lru_cache(KEPT)

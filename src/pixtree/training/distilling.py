@@ -14,12 +14,14 @@ from pixtree.models.coarsening import CoarseViT, coarsen
 from pixtree.models.retrofit import retrofit
 from pixtree.models.vit import PixtreeViT
 from pixtree.models.weights import named_model
+from pixtree.training.data import refuse_validation_photos
 from pixtree.training.distillation import Distillation, Matching
 from pixtree.training.logs import Log
 from pixtree.training.loop import Figures, train
 from pixtree.training.order import Order
 from pixtree.training.pictures import PictureBatches, Pictures, folder_reader
 from pixtree.training.plan import Plan
+from pixtree.training.sources import names_of
 
 CHECKPOINT, LOG = "checkpoint.pt", "log.jsonl"
 OWN = ("tokenizer.sampler", "tokenizer.regions")  # λ, β, κ and the encoder; in a prototype λ did not move at the model's rate
@@ -62,6 +64,7 @@ class Outcome(NamedTuple):
 def prepared(settings: Settings, images: str, weights: Path | None, workers: int = 0) -> Run:
     """Check everything, and load teacher and student; nothing is written."""
     reader = folder_reader(images)
+    refuse_validation_photos(names_of(reader))
     order = Order(len(reader), settings.batch, settings.seed)
     teacher = named_model(settings.model, weights)
     objective = Distillation(teacher, student_of(teacher, settings), Matching(regions=settings.regions), settings.tokens)

@@ -22,6 +22,8 @@ class Log:
         """Write the figures of a step with its images/s; gives them back."""
         now = time.monotonic()
         line = {"step": step, **figures, "images_per_second": self.images / max(now - self.began, 1e-9)}
+        if "damaged" in figures:  # the mean over pictures
+            line["damaged"] = round(figures["damaged"] * self.images)
         self.began = now
         if self.file is None:
             self.path.write_text("".join(f"{one}\n" for one in self.kept if json.loads(one)["step"] < step), encoding="utf-8")

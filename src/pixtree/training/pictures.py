@@ -18,11 +18,17 @@ log = logging.getLogger("pixtree")
 
 
 class Item(NamedTuple):
-    """A batch, or one picture: images (B, 3, H, W), classes (B,), and how many pictures were passed over for each, (B,)."""
+    """A batch, or one picture.
+
+    images: (B, 3, H, W). classes: (B,), or shares of classes (B, K) of mixed pictures. damaged: how many pictures were passed over
+    for each, (B,). keys: seeds of all that was random in each, (B,). labels: regions (B, H, W) int32, if they were cut already.
+    """
 
     images: Tensor
     classes: Tensor
     damaged: Tensor
+    keys: Tensor
+    labels: Tensor | None = None
 
 
 class Pictures(Dataset[Item]):
@@ -44,16 +50,27 @@ class Pictures(Dataset[Item]):
             except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
                 log.warning("passed over a damaged picture, %s: %s", self.reader.filename(place), error)
                 continue
-            _seed(seed_of(self.seed, sample.epoch, place))
-            return Item(self.transform(picture), torch.tensor(-1 if target is None else target), torch.tensor(passed))
+            key = seed_of(self.seed, sample.epoch, place)
+            seed_all(key)
+            numbers = (-1 if target is None else target, passed, key)
+            return Item(self.transform(picture), *(torch.tensor(number) for number in numbers))
         raise ValueError(f"expected pictures, could not read {MOST_DAMAGED} in a row from place {sample.place}; check the data")
 
 
 class PictureBatches:
-    """Batches of a training, read by `workers` processes; every step's in parts of at most `part` pictures."""
+    """Batches of a training, read by `workers` processes; those of a step in parts of at most `part`, which `collate` makes."""
 
-    def __init__(self, pictures: Pictures, order: Order, *, part: int | None = None, workers: int = 0) -> None:
+    def __init__(
+        self,
+        pictures: Pictures,
+        order: Order,
+        *,
+        part: int | None = None,
+        workers: int = 0,
+        collate: Callable[[list[Item]], Item] | None = None,
+    ) -> None:
         self.pictures, self.order, self.part, self.workers = pictures, order, part, workers
+        self.collate = collate or together
 
     def starting(self, step: int, share: Share) -> Iterator[list[Item]]:
         """The batches of one process from a step on."""
@@ -63,7 +80,7 @@ class PictureBatches:
             self.pictures,
             batch_sampler=_Parts(self.order, step, share, self.part),
             num_workers=self.workers,
-            collate_fn=_together,
+            collate_fn=self.collate,
             pin_memory=torch.cuda.is_available(),
         )
         batches = iter(loader)
@@ -99,12 +116,13 @@ def folder_reader(folder: str) -> Any:
         raise FileNotFoundError(f"expected images in {folder!r}, found none; check the folder") from None
 
 
-def _together(items: list[Item]) -> Item:
-    return Item(*(torch.stack(values) for values in zip(*items, strict=True)))
+def together(items: list[Item]) -> Item:
+    """Pictures as a batch."""
+    return Item(*(torch.stack(values) for values in zip(*(item[:4] for item in items), strict=True)))
 
 
-def _seed(seed: int) -> None:
-    """Transforms draw from all three."""
+def seed_all(seed: int) -> None:
+    """Seed all generators that transforms draw from."""
     random.seed(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002, since timm's transforms draw from it
     torch.manual_seed(seed)

@@ -1,0 +1,315 @@
+"""Recipes: the values of the paper's tables, plans without work, laptop variants that run, and mistakes in one sentence."""
+
+import json
+
+import pytest
+import torch
+import yaml
+from commands import invoke
+from generated_pictures import class_folders
+from safetensors.torch import save_file
+
+from pixtree.cli.main import app
+from pixtree.cli.recipe import NAMES
+from pixtree.models.timm_import import timm
+from pixtree.training import presets
+from pixtree.training.logs import read_log
+from pixtree.training.recipe import ClassificationRecipe, read_recipe, shipped_recipes
+from pixtree.training.running import plan_of
+
+AUGMENT = "rand.aug. / aug3"
+DROPPED = {"small": 0.1, "base": 0.2}
+# As printed, by the label of the table; "-" where a table has no such row.
+TABLES = {
+    "tab:config_imagelevel_pretrain": {
+        "batch size": 2048,
+        "epochs": 400,
+        "img.size": 192,
+        "pos.emb.": 16,
+        "loss fn.": "CE (0.1 smooth.)",
+        "optimizer": "lamb",
+        "warm-up": 5,
+        "lr": (3e-3, 3e-7, 1e-6),
+        "momentum": 0.9,
+        "dropout path": DROPPED,
+        "epsilon": 1e-7,
+        "cutmix": 1.0,
+        "augment": AUGMENT,
+        "llrd": "-",
+    },
+    "tab:config_retrofit": {
+        "batch size": 2048,
+        "epochs": 100,
+        "img.size": 192,
+        "pos.emb.": 16,
+        "loss fn.": "CE (0.1 smooth.)",
+        "optimizer": "lamb",
+        "warm-up": 5,
+        "lr": (1e-7, 6e-5, 1e-6),
+        "momentum": 0.9,
+        "dropout path": DROPPED,
+        "epsilon": 1e-8,
+        "cutmix": "-",
+        "augment": AUGMENT,
+        "llrd": 0.65,
+    },
+    "tab:config_imagelevel_finetune": {
+        "batch size": 512,
+        "epochs": 100,
+        "img.size": 224,
+        "pos.emb.": 24,
+        "loss fn.": "CE (0.1 smooth.)",
+        "optimizer": "adamw",
+        "warm-up": 5,
+        "lr": (1e-6, 1e-5, 1e-5),
+        "momentum": "-",
+        "dropout path": DROPPED,
+        "epsilon": 1e-8,
+        "cutmix": "-",
+        "augment": AUGMENT,
+        "llrd": 0.9,
+    },
+    "tab:config_segmentation_finetune": {
+        "batch size": 512,
+        "epochs": 400,
+        "img.size": 512,
+        "pos.emb.": 48,
+        "loss fn.": "BCE + Focal",
+        "optimizer": "adamw",
+        "warm-up": 5,
+        "lr": (1e-6, 1e-5, 1e-5),
+        "momentum": "-",
+        "dropout path": DROPPED,
+        "epsilon": 1e-8,
+        "cutmix": "-",
+        "augment": AUGMENT,
+        "crop scale / ratio": ((0.5, 1.0), (0.8, 1.2)),
+        "llrd": 0.85,
+    },
+}
+EXCHANGED = {"tab:config_imagelevel_pretrain"}  # start and base of the rate, which cannot be meant as they are printed
+RECIPES = {"pretrain": 0, "retrofit": 1, "finetune": 2, "segment": 3}
+
+
+def loss_of(recipe):
+    if isinstance(recipe, ClassificationRecipe):
+        return f"CE ({recipe.loss.smoothing} smooth.)"
+    return "BCE + Focal" if recipe.loss.bce > 0 and recipe.loss.focal > 0 else "another"
+
+
+def row_of(recipe, printed):
+    """The values of a recipe, as the paper's tables have them."""
+    schedule, model, augment = recipe.schedule, recipe.model, recipe.augment
+    rate = (schedule.rate.start, schedule.rate.base, schedule.rate.stop)
+    found = {
+        "batch size": schedule.batch,
+        "epochs": schedule.epochs,
+        "img.size": model.image_size,
+        "pos.emb.": model.position_resolution,
+        "loss fn.": loss_of(recipe),
+        "optimizer": schedule.optimiser,
+        "warm-up": schedule.warmup,
+        "lr": (rate[1], rate[0], rate[2]) if recipe.table in EXCHANGED else rate,
+        "momentum": schedule.momentum if printed["momentum"] != "-" else "-",
+        "dropout path": model.drop_path,
+        "epsilon": schedule.epsilon,
+        "cutmix": augment.cutmix or "-",
+        "augment": AUGMENT if [one[:4] for one in augment.policies] == ["rand", "3a"] else "another",
+        "llrd": schedule.layer_decay if schedule.layer_decay < 1 else "-",
+    }
+    return found | ({"crop scale / ratio": (augment.scale, augment.ratio)} if "crop scale / ratio" in printed else {})
+
+
+@pytest.mark.parametrize(("name", "number"), RECIPES.items())
+def test_recipes_have_the_values_of_their_tables(name, number):
+    label = list(TABLES)[number]
+    recipe = read_recipe(name)
+    assert recipe.table == label
+    assert row_of(recipe, TABLES[label]) == TABLES[label]
+    assert recipe.schedule.falling
+    assert recipe.augment.mixup == 0
+
+
+def test_recipes_say_where_the_tables_contradict_themselves():
+    assert any("3e-3 / 3e-7" in note for note in read_recipe("pretrain").notes)
+    for name in ("finetune", "segment"):
+        assert any("same base and stop rate" in note for note in read_recipe(name).notes)
+
+
+def test_the_tokenizer_recipe_is_the_papers_preset():
+    recipe = read_recipe("tokenizer")
+    mine, preset = plan_of(recipe, 100), presets.PRESETS["paper"]
+    known = preset.plan_for(100, recipe.schedule.batch)
+    for name in ("steps", "rate", "decay", "warmup", "falling", "clip", "optimiser", "momentum", "epsilon"):
+        assert getattr(mine, name) == getattr(known, name), name
+    assert (recipe.loss.association, recipe.loss.reconstruction) == (preset.losses.association, preset.losses.reconstruction)
+    assert (mine.rate, mine.decay, recipe.schedule.epochs) == (1e-4, 1e-2, 10)
+
+
+def test_every_recipe_has_a_laptop_variant():
+    assert set(shipped_recipes()) == {*NAMES, *(f"{name}_laptop" for name in NAMES)}
+    for name in NAMES:
+        assert read_recipe(f"{name}_laptop").task == read_recipe(name).task
+
+
+@pytest.fixture
+def data(tmp_path):
+    return class_folders(tmp_path / "data", classes=2, each=3, held=1)
+
+
+CHANGES = {  # what makes a plan of the paper's quick to measure
+    "pretrain": ["model.classes=2", "model.arguments.depth=1"],
+    "retrofit": ["model.classes=2", "model.arguments.depth=1"],
+    "finetune": ["model.classes=2", "model.arguments.depth=1"],
+}
+TRAINED = [name for name in shipped_recipes() if not name.startswith("segment")]
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_every_recipe_prints_its_plan(name, data, tmp_path):
+    changes = [word for change in CHANGES.get(name, ()) for word in ("--set", change)]
+    result = invoke(app, ["train", "recipe", name, str(data), "-o", str(tmp_path / "run"), "--dry-run", *changes])
+    assert result.exit_code == 0, result.output
+    recipe = read_recipe(name)
+    assert f"{recipe.about}: 6 pictures, {plan_of(recipe, 6).steps} steps of {recipe.schedule.batch}" in result.stdout
+    assert "memory: " in result.stdout
+    assert "time: " in result.stdout
+    assert ("tokens: " in result.stdout) == (recipe.task != "tokenizer")
+    assert all(note in result.stdout for note in recipe.notes)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture
+def weights(tmp_path):
+    path = tmp_path / "weights.safetensors"
+    torch.manual_seed(0)
+    save_file(timm.create_model("deit_tiny_patch16_224").half().state_dict(), path)
+    return path
+
+
+def follow(name, data, output, *more):
+    result = invoke(app, ["train", "recipe", name, str(data), "-o", str(output), "--workers", "0", *more])
+    assert result.exit_code == 0, result.output
+    return json.loads((output / "result.json").read_text())
+
+
+def two_steps(batch):
+    return ["--set", f"schedule.batch={batch}", "--set", f"schedule.epochs={2 * batch / 6}"]
+
+
+@pytest.mark.slow
+def test_two_steps_of_every_laptop_variant(data, weights, tmp_path):
+    for name in TRAINED:
+        if not name.endswith("_laptop"):
+            continue
+        start = {"finetune_laptop": tmp_path / "pretrain_laptop", "retrofit_laptop": weights}.get(name)
+        more = [] if start is None else ["--start", str(start)]
+        found = follow(name, data, tmp_path / name, *two_steps(4), *more)
+        assert found["steps"] == 2
+        assert len(read_log(tmp_path / name / "log.jsonl")) == 2
+
+
+SMALL = ["--set", "model.arguments.depth=1", "--set", "model.image_size=32", "--set", "model.tokens=9"]
+
+
+def test_a_run_leaves_its_recipe_its_result_and_a_model_that_the_next_one_starts_from(data, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    found = follow("pretrain_laptop", data, first, *two_steps(4), *SMALL, "--set", "schedule.average=0.5")
+    assert (found["pictures"], found["steps"], found["tested"]) == (6, 2, 2)
+    assert 0 <= found["top1"] <= 1
+    kept = yaml.safe_load((first / "recipe.yaml").read_text())
+    assert kept["model"]["image_size"] == 32
+    assert read_recipe(str(first / "recipe.yaml")).schedule.average == 0.5
+    more = ["--set", "model.image_size=48", "--set", "model.position_resolution=20", "--start", str(first)]
+    assert follow("finetune_laptop", data, second, *two_steps(4), *SMALL[:2], *more)["steps"] == 2
+    assert json.loads((second / "config.json").read_text())["position_resolution"] == 20
+    again = invoke(app, ["train", "recipe", str(first / "recipe.yaml"), str(data), "-o", str(first), "--resume", "--workers", "0"])
+    assert again.exit_code == 0, again.output
+    other = invoke(app, ["train", "recipe", "pretrain_laptop", str(data), "-o", str(first), "--resume", *two_steps(2), *SMALL])
+    assert "expected the settings of the checkpoint" in other.stderr
+
+
+def test_models_of_patches_are_trained_by_the_same_recipe(data, tmp_path):
+    patches = ["--set", "model.tokenizer=null", "--set", "model.tokens=null", "--set", "model.encoder=fresh"]
+    small = ["--set", "model.frozen=false", "--set", "model.arguments.depth=1", "--set", "model.start=fresh"]
+    found = follow("retrofit_laptop", data, tmp_path / "run", *two_steps(4), *patches, *small, "--set", "model.image_size=48")
+    assert found["tested"] == 2
+    assert read_log(tmp_path / "run" / "log.jsonl")[0]["tokens"] == 9
+    model = timm.create_model(f"local-dir:{tmp_path / 'run'}", pretrained=True)
+    assert model(torch.zeros(1, 3, 48, 48)).shape == (1, 2)
+    start = ["--start", str(tmp_path / "run"), "--set", "model.arguments.depth=1"]
+    more = ["--set", "model.tokens=9", "--set", "model.image_size=48"]
+    assert follow("retrofit_laptop", data, tmp_path / "next", *two_steps(4), *start, *more)["steps"] == 2
+
+
+def refused(result, words, code=1):
+    assert result.exit_code == code, result.output
+    assert words in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "words"),
+    [
+        ("pretrain", ["schedule.epoch=3"], "got 'schedule.epoch' in pretrain; did you mean 'epochs'?"),
+        ("pretrain", ["schedule.epochs=-1"], "expected another value for 'schedule.epochs' in pretrain, got -1"),
+        ("pretrain", ["epochs"], "expected a change as key=value, got 'epochs'"),
+        ("pretrain", ["about.words=1"], "'about' has no parts"),
+        ("pretrain", ["task=paint"], "task"),
+        ("pretrain", [], "expected 1000 classes, the data has 2; give other data, or --set model.classes=2"),
+        ("pretrian", [], "did you mean pretrain?"),
+        ("finetune", ["model.classes=2"], "give --start with the folder of a run"),
+        ("retrofit_laptop", ["model.start=none"], "to start from, found none at 'none'"),
+        ("retrofit_laptop", ["model.name=vit_tiny_patch61"], "got 'vit_tiny_patch61'"),
+        ("retrofit_laptop", ["model.start=fresh", "model.tokenizer=paper"], "a frozen encoder is for cutting beforehand"),
+        ("retrofit_laptop", ["model.tokenizer=null"], "a model of patches has no tokens, encoder, frozen"),
+        ("pretrain_laptop", ["model.tokenizer=paper"], "has its tokenizer by its name"),
+        ("pretrain_laptop", ["model.start=timm"], "is trained from scratch"),
+        ("pretrain_laptop", ["schedule.batch=5"], "mixing needs an even number"),
+        ("pretrain", ["model.classes=2", "model.name=pixtree_vit_tiny"], "a size that model.drop_path names (small, base)"),
+    ],
+)
+def test_mistakes_in_a_recipe_are_one_sentence_before_any_work(data, tmp_path, name, changes, words):
+    arguments = [word for change in changes for word in ("--set", change)]
+    result = invoke(app, ["train", "recipe", name, str(data), "-o", str(tmp_path / "run"), *arguments])
+    refused(result, words)
+    assert not (tmp_path / "run").exists()
+
+
+def test_starts_that_do_not_fit_are_one_sentence(data, weights, tmp_path):
+    def started(name, start, *changes):
+        arguments = [word for change in changes for word in ("--set", change)]
+        return invoke(app, ["train", "recipe", name, str(data), "-o", str(tmp_path / "run"), "--start", str(start), *arguments])
+
+    refused(
+        started("retrofit_laptop", weights, "model.name=vit_small_patch16_224"), "expected the weights of vit_small_patch16_224"
+    )
+    refused(started("retrofit_laptop", data), "expected the folder of a run with its model")
+    refused(started("pretrain_laptop", weights), "starts fresh or from the folder of a run")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "config.json").write_text('{"architecture": "vit_base_patch16_224"}')
+    refused(started("retrofit_laptop", tmp_path / "other"), "expected a start of deit_tiny_patch16_224")
+
+
+def test_data_that_cannot_be_trained_on_are_one_sentence(data, tmp_path):
+    def on(where, name="pretrain_laptop"):
+        return invoke(app, ["train", "recipe", name, str(where), "-o", str(tmp_path / "run")])
+
+    refused(on(tmp_path / "none"), "expected a folder of images, found none")
+    refused(on(data / "train" / "class_0"), "expected pictures of several classes, got 1")
+    photo = next((data / "train" / "class_0").iterdir())
+    photo.rename(photo.with_name("ILSVRC2012_val_00000001.png"))
+    for name in ("pretrain_laptop", "tokenizer_laptop"):
+        refused(on(data, name), "photos of ImageNet's validation split are never trained on, got ILSVRC2012_val_00000001.png")
+    others = {
+        "tokenizer": ["train", "tokenizer", str(data), "-o", str(tmp_path / "a.safetensors")],
+        "distill": ["train", "distill", "vit_tiny_patch16_224", str(data), "-o", str(tmp_path / "run")],
+    }
+    for arguments in others.values():
+        refused(invoke(app, arguments), "never trained on")
+
+
+def test_held_out_pictures_have_the_same_classes(data, tmp_path):
+    (data / "val" / "class_0").rename(data / "val" / "class_9")
+    result = invoke(app, ["train", "recipe", "pretrain_laptop", str(data), "-o", str(tmp_path / "run")])
+    refused(result, "expected the classes of")

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from pixtree.training.data import image_files, refuse_validation_photos
 from pixtree.training.pictures import folder_reader
+from pixtree.training.readers import ShardReader, TableReader, tables_of
 
 LEARNED, HELD = ("train",), ("val", "validation", "test")  # names that the two parts of the data go by
 
@@ -28,20 +29,55 @@ class Source(NamedTuple):
 
 
 def source_of(data: str) -> Source:
-    """The pictures of a folder; folders `train` and `val` in it are its two parts."""
+    """The pictures at a path: folders of classes, shards of webdataset, or a data set of Hugging Face.
+
+    Folders `train` and `val`, shards with these words in their names, and splits of these names are the two parts of the data.
+    """
     root = Path(data)
-    parts = {name: root / name for name in (*LEARNED, *HELD) if (root / name).is_dir()}
-    inside = next((parts[name] for name in LEARNED if name in parts), None)
-    beside = next((parts[name] for name in HELD if name in parts), None) if inside is not None else None
-    learned = folder_reader(str(inside or root))
+    learned, held = _tables(root) if _is_table(root) else _shards(root) or _folders(root)
     refuse_validation_photos(names_of(learned))
-    held = None if beside is None else folder_reader(str(beside))
     classes = _classes(learned)
     if held is not None and _classes(held) != classes:
         raise ValueError(
-            f"expected the classes of {inside} in {beside}, got {len(_classes(held))} others; give both the same folders"
+            f"expected the same classes in both parts of {data!r}, got {len(classes)} to learn from and {len(_classes(held))} "
+            "held out, or others; give both the same"
         )
     return Source(learned, held, classes)
+
+
+def _folders(root: Path) -> tuple[Any, Any | None]:
+    parts = {name: root / name for name in (*LEARNED, *HELD) if (root / name).is_dir()}
+    inside = next((parts[name] for name in LEARNED if name in parts), None)
+    beside = next((parts[name] for name in HELD if name in parts), None)
+    if inside is None or beside is None:
+        return folder_reader(str(inside or root)), None
+    return folder_reader(str(inside)), folder_reader(str(beside))
+
+
+def _shards(root: Path) -> tuple[Any, Any | None] | None:
+    """Readers of the tar files of a folder, of the folders in it, or of one file; None if there are none."""
+    files = [root] if root.suffix == ".tar" and root.is_file() else sorted(root.rglob("*.tar"))
+    if not files:
+        return None
+    own = {path: str(path.relative_to(root)).lower() for path in files}
+    learned = [path for path in files if any(word in own[path] for word in LEARNED)]
+    held = [path for path in files if path not in learned and any(word in own[path] for word in HELD)] if learned else []
+    return ShardReader(learned or files), ShardReader(held) if held else None
+
+
+def _is_table(root: Path) -> bool:
+    """Whether a folder holds a data set of Hugging Face."""
+    known = ("dataset_dict.json", "state.json")
+    return any((root / name).is_file() for name in known) or next(root.rglob("*.parquet"), None) is not None
+
+
+def _tables(root: Path) -> tuple[Any, Any | None]:
+    tables = tables_of(root)
+    learned = next((tables[name] for name in LEARNED if name in tables), None)
+    if learned is None:
+        raise ValueError(f"expected a split called {LEARNED[0]}, got {', '.join(tables)} in {str(root)!r}; rename one")
+    held = next((tables[name] for name in HELD if name in tables), None)
+    return TableReader(learned), None if held is None else TableReader(held)
 
 
 def learned_files(data: str) -> tuple[Path, ...]:

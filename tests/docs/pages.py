@@ -19,7 +19,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # What a test machine does not have: a GPU, many cores.
 HERE = {'"cuda"': '"cpu"', "num_workers=16": "num_workers=0", "pin_memory=True": "pin_memory=False"}
-PARSED_ONLY = ("train", "evaluate", "demo")  # these need data, or never end
+PARSED_ONLY = ("train", "runs", "evaluate", "demo")  # these need data, or never end
 
 
 class Block(NamedTuple):

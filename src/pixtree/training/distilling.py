@@ -16,14 +16,14 @@ from pixtree.models.vit import PixtreeViT
 from pixtree.models.weights import named_model
 from pixtree.training.data import refuse_validation_photos
 from pixtree.training.distillation import Distillation, Matching
-from pixtree.training.logs import Log
+from pixtree.training.logs import LOG, Log
 from pixtree.training.loop import Figures, train
 from pixtree.training.order import Order
 from pixtree.training.pictures import PictureBatches, Pictures, folder_reader
 from pixtree.training.plan import Plan
 from pixtree.training.sources import names_of
 
-CHECKPOINT, LOG = "checkpoint.pt", "log.jsonl"
+CHECKPOINT = "checkpoint.pt"
 OWN = ("tokenizer.sampler", "tokenizer.regions")  # λ, β, κ and the encoder; in a prototype λ did not move at the model's rate
 
 
@@ -90,16 +90,16 @@ def prepared(settings: Settings, images: str, weights: Path | None, workers: int
 
 def distilled(run: Run, folder: Path, resume: bool, report: Callable[[int, Figures], None]) -> Outcome:
     """Train, and write the student into the folder."""
-    log = Log(folder / LOG, images=run.settings.batch, resume=resume)
-    done = train(
-        run.objective,
-        run.batches,
-        run.plan,
-        checkpoint=folder / CHECKPOINT,
-        resume=resume,
-        settings={"distillation": asdict(run.settings), "pictures": len(run.batches.pictures)},
-        report=lambda step, figures: report(step, log(step, figures)),
-    )
+    with Log(folder / LOG, images=run.settings.batch, resume=resume) as log:
+        done = train(
+            run.objective,
+            run.batches,
+            run.plan,
+            checkpoint=folder / CHECKPOINT,
+            resume=resume,
+            settings={"distillation": asdict(run.settings), "pictures": len(run.batches.pictures)},
+            report=lambda step, figures: report(step, log(step, figures)),
+        )
     keep(run.objective.learner.eval(), run.settings, folder)
     size = max(1, len(done.losses) // 10)
     return Outcome(sum(done.losses[:size]) / size, sum(done.losses[-size:]) / size, folder)

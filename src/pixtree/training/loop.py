@@ -30,7 +30,7 @@ class Batches(Protocol):
     """The data of a training, by step."""
 
     def starting(self, step: int, share: Share) -> Iterator[list[Any]]:
-        """From a step on, the batches of each step of one process, whose gradients are averaged."""
+        """From a step on, the batches of each step of one process; their gradients are averaged over samples."""
         ...
 
 
@@ -97,17 +97,18 @@ def _accelerator(plan: Plan) -> Any:
 
 def _step(accelerator: Any, wrapped: nn.Module, optimiser: Any, given: list[Any], plan: Plan) -> Figures:
     """One step over the batches of a process; the mean figures over all processes."""
-    from accelerate.utils import send_to_device
+    from accelerate.utils import find_batch_size, send_to_device
 
+    sizes = [find_batch_size(batch) for batch in given]
     totals: dict[str, Tensor] = {}
     optimiser.zero_grad()
     for number, batch in enumerate(given):
-        last = number == len(given) - 1
+        last, share = number == len(given) - 1, sizes[number] / sum(sizes)
         with nullcontext() if last else accelerator.no_sync(wrapped):
             found = wrapped(send_to_device(batch, accelerator.device, non_blocking=True))
-            accelerator.backward(found["loss"] / len(given))
+            accelerator.backward(found["loss"] * share)
         for name, value in found.items():
-            totals[name] = totals.get(name, torch.zeros((), device=value.device)) + value.detach().float() / len(given)
+            totals[name] = totals.get(name, torch.zeros((), device=value.device)) + value.detach().float() * share
     accelerator.clip_grad_norm_(wrapped.parameters(), plan.clip)
     optimiser.step()
     names = sorted(totals)

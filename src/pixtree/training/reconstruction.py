@@ -83,7 +83,7 @@ class Pretraining(Objective):
         loss = self.losses.reconstruction * reconstruction_loss(regions.pixels, regions.colours, regions.labels)
         if self.losses.association > 0:
             loss = loss + self.losses.association * association_loss(regions, encoder)
-        return {"loss": loss}
+        return {"loss": loss, "tokens": regions.partition.counts.float().mean()}
 
 
 @torch.no_grad()

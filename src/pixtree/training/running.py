@@ -14,11 +14,11 @@ from pixtree.training import presets
 from pixtree.training.augmentation import Mixed, mixture_of, plain_transform, training_transform
 from pixtree.training.checkpoints import Progress
 from pixtree.training.data import RandomCrops
-from pixtree.training.distilling import CHECKPOINT, LOG, OWN
+from pixtree.training.distilling import CHECKPOINT, OWN
 from pixtree.training.estimate import Estimate, estimated
 from pixtree.training.labelled import Classification, top1
 from pixtree.training.learners import keep, learner_of
-from pixtree.training.logs import Log, read_log
+from pixtree.training.logs import LOG, Log, read_log
 from pixtree.training.loop import Batches, Figures, Objective, train
 from pixtree.training.order import Order
 from pixtree.training.pictures import PictureBatches, Pictures
@@ -26,6 +26,7 @@ from pixtree.training.plan import Plan
 from pixtree.training.recipe import AnyRecipe, ClassificationRecipe, Recipe, TokenizerRecipe
 from pixtree.training.reconstruction import Losses, Pretraining
 from pixtree.training.sources import learned_files, source_of
+from pixtree.training.token_parts import ByTokens, counts_of
 
 ENCODER, RECIPE, RESULT = "encoder.safetensors", "recipe.yaml", "result.json"
 TRIED = 4  # pictures at a time that a dry run measures
@@ -128,7 +129,8 @@ def _classification(recipe: ClassificationRecipe, data: str, workers: int, weigh
 
     def batches(part: int | None) -> Batches:
         order = Order(len(pictures), part or schedule.batch, schedule.seed)
-        return PictureBatches(pictures, order, part=part or schedule.part, workers=workers, collate=collate)
+        whole = PictureBatches(pictures, order, part=part or schedule.part, workers=workers, collate=collate)
+        return whole if part or schedule.padded_tokens is None else ByTokens(whole, schedule.padded_tokens, counts_of(learner))
 
     held = None if source.held is None else Pictures(source.held, plain_transform(model.image_size, config))
     return Run(
@@ -154,16 +156,16 @@ def trained(run: Run, folder: Path, resume: bool, report: Callable[[int, Figures
 
     settings = run.recipe.model_dump(mode="json")
     first = PartialState().is_main_process
-    log = Log(folder / LOG, images=run.recipe.schedule.batch, resume=resume)
-    done = train(
-        run.objective,
-        run.batches(None),
-        run.plan,
-        checkpoint=folder / CHECKPOINT,
-        resume=resume,
-        settings={"recipe": settings, "pictures": run.pictures},
-        report=lambda step, figures: report(step, log(step, figures)),
-    )
+    with Log(folder / LOG, images=run.recipe.schedule.batch, resume=resume) as log:
+        done = train(
+            run.objective,
+            run.batches(None),
+            run.plan,
+            checkpoint=folder / CHECKPOINT,
+            resume=resume,
+            settings={"recipe": settings, "pictures": run.pictures},
+            report=lambda step, figures: report(step, log(step, figures)),
+        )
     if not first:
         return {}
     learned = (done.averaged or run.objective.learner).eval()

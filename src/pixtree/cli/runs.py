@@ -1,0 +1,34 @@
+"""`pixtree runs`: the curves of logged trainings, side by side."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pixtree.cli.errors import reported
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this file."""
+    app.command("runs")(runs)
+
+
+@reported()
+def runs(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of runs, as `pixtree train` writes them.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Write the curves to this picture (.png, .svg or .pdf).")] = Path(
+        "runs.png"
+    ),
+) -> None:
+    """Show the curves of trainings side by side: loss, accuracy, learning rate, tokens and speed. Also of runs that still go on."""
+    from pixtree.training.curves import logs_of, plot_runs, summary
+
+    if output.suffix not in (".png", ".svg", ".pdf"):
+        raise ValueError(f"curves are written as .png, .svg or .pdf, got {output.name!r}; name them {output.stem}.png")
+    logs = logs_of(folders)
+    plot_runs(logs, output)
+    for name, lines in logs.items():
+        found = summary(lines)
+        figures = [f"{key.replace('_', ' ')} {value:.4g}" for key, value in found.items() if key != "steps"]
+        typer.echo(f"{name}: {found['steps']:.0f} steps, at the end {', '.join(figures)}")
+    typer.echo(f"curves: {output}")

@@ -1,0 +1,88 @@
+"""The curves of logged runs, side by side in one picture."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pixtree.files import checked_target, replacing
+from pixtree.training.logs import LOG, read_log
+from pixtree.training.loop import Figures
+
+# Figures of a log, their titles, and whether the axis is logarithmic; those that no run has are left out.
+PANELS = {
+    "loss": ("loss", True),
+    "top1": ("top-1 of the batch", False),
+    "rate": ("learning rate", False),
+    "tokens": ("tokens per picture", False),
+    "images_per_second": ("pictures per second", False),
+}
+SMOOTHED = 20  # means of a twentieth of a run are drawn over its single steps
+
+
+def logs_of(folders: Sequence[Path]) -> dict[str, list[Figures]]:
+    """The logs of runs by the shortest ends of their paths that tell them apart."""
+    found: dict[str, list[Figures]] = {}
+    for folder in folders:
+        path = folder / LOG if folder.is_dir() else folder
+        lines = read_log(path) if path.is_file() else []
+        if not lines:
+            raise FileNotFoundError(f"expected the folder of a run with its {LOG}, found none at {str(folder)!r}; check the path")
+        found[_name(folder, folders)] = lines
+    return found
+
+
+def _name(folder: Path, folders: Sequence[Path]) -> str:
+    parts = folder.resolve().parts
+    others = [one.resolve().parts for one in folders if one.resolve() != folder.resolve()]
+    length = next((n for n in range(1, len(parts)) if all(parts[-n:] != other[-n:] for other in others)), len(parts))
+    return "/".join(parts[-length:])
+
+
+def summary(lines: Sequence[Figures]) -> dict[str, float]:
+    """Steps, and the means of the figures over the last tenth of a run."""
+    last = lines[-max(1, len(lines) // 10) :]
+    means = {
+        key: sum(line[key] for line in last) / len(last) for key in PANELS if key != "rate" and all(key in line for line in last)
+    }
+    return {"steps": float(lines[-1]["step"] + 1), **means}
+
+
+def plot_runs(logs: Mapping[str, Sequence[Figures]], path: str | Path) -> None:
+    """One small picture per figure, with a line per run against its steps."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError("curves need matplotlib; run pip install 'pixtree[evaluate]'") from None
+    checked_target(path)
+    shown = [key for key in PANELS if any(key in lines[0] for lines in logs.values())]
+    columns = min(3, len(shown))
+    rows = -(-len(shown) // columns)
+    figure = Figure(figsize=(4.6 * columns, 3.2 * rows + 0.5), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axis, key in zip(axes, shown, strict=False):
+        title, logarithmic = PANELS[key]
+        axis.set_title(title, fontsize=10)
+        axis.set_xlabel("step")
+        axis.grid(alpha=0.3)
+        for number, lines in enumerate(logs.values()):
+            width = 1 if key == "rate" else max(1, len(lines) // SMOOTHED)
+            _draw(axis, [(line["step"], line[key]) for line in lines if key in line], width, number)
+        if logarithmic and all(line[key] > 0 for lines in logs.values() for line in lines if key in line):
+            axis.set_yscale("log")
+            axis.yaxis.set_major_formatter("{x:g}")
+            axis.yaxis.set_minor_formatter("{x:g}")
+    for axis in axes[len(shown) :]:
+        axis.set_axis_off()
+    handles: list[Any] = [axes[0].plot([], [], color=f"C{number % 10}", linewidth=1.8)[0] for number in range(len(logs))]
+    figure.legend(handles, list(logs), loc="outside lower center", ncols=min(len(logs), 4))
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=110, format=Path(path).suffix.lstrip(".") or "png")
+
+
+def _draw(axis: Any, points: Sequence[tuple[float, float]], width: int, number: int) -> None:
+    """Single steps faintly, and over them means of `width` steps around each."""
+    steps, values = [step for step, _ in points], [value for _, value in points]
+    around = [values[max(0, place - width // 2) : place + (width + 1) // 2] for place in range(len(values))]
+    means = [sum(some) / len(some) for some in around]
+    axis.plot(steps, values, color=f"C{number % 10}", alpha=0.25, linewidth=0.8)
+    axis.plot(steps, means, color=f"C{number % 10}", linewidth=1.8)

@@ -1,7 +1,8 @@
 """Accuracy right after a retrofit, without any training: `python benchmarks/retrofit.py --images FOLDER --weights FOLDER -o FILE`.
 
 The folder of images holds images/ and labels.csv (filename, class); that of weights <model>.fp16.safetensors with timm's key names.
-Square patches are the untouched timm model; the retrofit's own square patches must agree with it.
+Square patches are the untouched timm model; the retrofit's own square patches must agree with it. For other models and data there
+is `pixtree evaluate top1 MODEL DATA --variant tokens=196`.
 """
 
 import argparse
@@ -12,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
-from safetensors.torch import load_file
 from torch import Tensor
 
 import pixtree
+from pixtree.evaluation.classification import measures
 from pixtree.evaluation.records import PACKAGES, provenance, write_record
-from pixtree.models.timm_import import timm
+from pixtree.models.weights import named_model
 
 MODELS = ("deit_tiny_patch16_224", "vit_tiny_patch16_224")
 TOKENS = (49, 64, 100, 144, 196, 256, 324, 400, 576)
@@ -52,9 +53,7 @@ def dataset(folder: Path, limit: int | None, every: int = 1) -> tuple[Tensor, Te
 
 
 def patch_model(name: str, weights: Path) -> torch.nn.Module:
-    model = timm.create_model(name)
-    model.load_state_dict({key: value.float() for key, value in load_file(weights / f"{name}.fp16.safetensors").items()})
-    return model.eval()
+    return named_model(name, weights / f"{name}.fp16.safetensors")
 
 
 @torch.inference_mode()
@@ -67,30 +66,17 @@ def normalised(images: Tensor, model: torch.nn.Module) -> Tensor:
     return (images / 255.0 - mean) / std
 
 
-def measures(found: Tensor, patches: Tensor, classes: Tensor) -> dict[str, float]:
-    """Accuracy of logits (N, 1000), and how near they are to those of square patches."""
-    top1 = (found.argmax(1) == classes).double().mean().item()
-    logs, reference = found.double().log_softmax(1), patches.double().log_softmax(1)
-    return {
-        "top1": top1,
-        "top5": (found.topk(5).indices == classes[:, None]).any(1).double().mean().item(),
-        "kept": top1 / (patches.argmax(1) == classes).double().mean().item(),
-        "agreement": (found.argmax(1) == patches.argmax(1)).double().mean().item(),
-        "divergence": (reference.exp() * (reference - logs)).sum(1).mean().item(),
-    }
-
-
 def rows_of(name: str, images: Tensor, classes: Tensor, weights: Path, counts: list[int]) -> Iterator[dict]:
-    model = patch_model(name, weights)
+    model, right = patch_model(name, weights), torch.nn.functional.one_hot(classes, 1000).bool()
     patches = logits(model, normalised(images, model))
     found = logits(pixtree.retrofit(model, partitioner="grid"), images)
     difference = (found - patches).abs().max().item()
-    yield {"model": name, "tokens": "patches (timm)", **measures(patches, patches, classes)}
-    yield {"model": name, "tokens": "patches (pixtree)", **measures(found, patches, classes), "difference": difference}
+    yield {"model": name, "tokens": "patches (timm)", **measures(patches, patches, right)}
+    yield {"model": name, "tokens": "patches (pixtree)", **measures(found, patches, right), "difference": difference}
     regions = pixtree.retrofit(model, tokens=counts[0])
     for count in counts:
         regions.tokenizer.budget = pixtree.Exactly(count)
-        yield {"model": name, "tokens": count, **measures(logits(regions, images), patches, classes)}
+        yield {"model": name, "tokens": count, **measures(logits(regions, images), patches, right)}
 
 
 def record(rows: list[dict], images: int, name: str, counts: str) -> dict:

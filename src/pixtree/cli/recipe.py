@@ -63,6 +63,8 @@ def recipe(
     if dry_run:
         if getattr(getattr(chosen, "model", None), "start", None) == GIVEN:
             typer.echo("note: A training needs --start with the folder of an earlier run; this is measured with fresh weights.")
+        if chosen.task == "segmentation":
+            typer.echo("note: Segmentation is planned, not trained yet; this is measured without the head.")
         _show_cost(run, workers)
         return
     output.mkdir(parents=True, exist_ok=True)

@@ -33,9 +33,14 @@ class Classification(Objective):
 def answers(learner: Any, batch: Item) -> tuple[Tensor, Tensor]:
     """Logits (B, classes) and the mean number of tokens; regions that were cut already are not cut again."""
     if not isinstance(learner, PixtreeViT):
-        return learner(batch.images), torch.tensor(float(learner.patch_embed.num_patches), device=batch.images.device)
+        return learner(batch.images), tokens_of(learner, batch.images.device)
     tokens = learner.tokens(batch.images, None if batch.labels is None else Partition(batch.labels))
     return learner.forward_tokens(tokens), tokens.valid.sum(dim=1).float().mean()
+
+
+def tokens_of(learner: Any, device: torch.device) -> Tensor:
+    """The number of patches of a timm model."""
+    return torch.tensor(float(learner.patch_embed.num_patches), device=device)
 
 
 @torch.no_grad()

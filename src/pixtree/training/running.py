@@ -23,8 +23,9 @@ from pixtree.training.loop import Batches, Figures, Objective, train
 from pixtree.training.order import Order
 from pixtree.training.pictures import PictureBatches, Pictures
 from pixtree.training.plan import Plan
-from pixtree.training.recipe import AnyRecipe, ClassificationRecipe, Recipe, TokenizerRecipe
+from pixtree.training.recipe import AnyRecipe, ClassificationRecipe, Recipe, SegmentationRecipe, TokenizerRecipe
 from pixtree.training.reconstruction import Losses, Pretraining
+from pixtree.training.segmentation_plan import BackboneCost
 from pixtree.training.sources import learned_files, source_of
 from pixtree.training.token_parts import ByTokens, counts_of
 
@@ -60,7 +61,9 @@ def prepared(recipe: AnyRecipe, data: str, *, workers: int = 0, weights: bool = 
         return _reconstruction(recipe, data)
     if isinstance(recipe, ClassificationRecipe):
         return _classification(recipe, data, workers, weights)
-    raise ValueError("expected a recipe of the tokenizer or of classification, got one of segmentation, which is not trained yet")
+    if weights:
+        raise ValueError("a recipe of segmentation is planned, not trained yet, got a training; give --dry-run")
+    return _segmentation(recipe, data)
 
 
 def plan_of(recipe: Recipe, pictures: int) -> Plan:
@@ -141,6 +144,21 @@ def _classification(recipe: ClassificationRecipe, data: str, workers: int, weigh
         len(pictures),
         lambda learned, folder: keep(learned, model, folder),
         lambda learned: {} if held is None else {"top1": top1(learned, held), "tested": float(len(held))},
+    )
+
+
+def _segmentation(recipe: SegmentationRecipe, data: str) -> Run:
+    """The plan of a segmentation, without its head and its label maps."""
+    files, schedule = learned_files(data), recipe.schedule
+    torch.manual_seed(schedule.seed)
+    learner = learner_of(recipe.model, 0, weights=False)
+    return Run(
+        recipe,
+        BackboneCost(learner),
+        lambda part: RandomCrops(files, part or schedule.batch, recipe.model.image_size, schedule.seed),
+        plan_of(recipe, len(files)),
+        len(files),
+        lambda learned, folder: keep(learned, recipe.model, folder),
     )
 
 

@@ -31,7 +31,8 @@ class Scaled(NamedTuple):
 
 def patch_tokens(model: Any, size: int) -> int:
     """Patches of an image of this side."""
-    return math.ceil(size / model.patch_embed.patch_size[0]) ** 2
+    patches: int = math.ceil(size / model.patch_embed.patch_size[0])
+    return patches**2
 
 
 def at_size(model: Any, size: int, own: int, regions: Any | None = None) -> list[Scaled]:

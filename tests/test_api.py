@@ -34,6 +34,7 @@ SURFACE = {
         *("model", "tokens", "budget", "partitioner", "tokenizer"),
         *("position_resolution", "backend", "pretrained", "model_args"),
     ],
+    "salient": ["image", "model", "tokens", "affinity", "side", "refine", "objects", "size"],
     "segment": [
         *("image", "tokens", "criterion", "at_most", "level", "budget"),
         *("partitioner", "relax", "mask", "start_label", *READING, *TREE, "backend", "words"),

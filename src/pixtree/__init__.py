@@ -9,6 +9,7 @@ import pixtree.kernels.operators as _operators  # noqa: F401  registers torch.op
 if TYPE_CHECKING:
     from pixtree.models.coarsening.coarsen import coarsen
     from pixtree.models.retrofit import retrofit
+    from pixtree.tasks.salient import salient
     from pixtree.tasks.segment import hierarchy, segment
     from pixtree.tasks.select import select
     from pixtree.tasks.snap import snap
@@ -26,6 +27,7 @@ __version__ = version("pixtree")
 _HOMES = {
     "coarsen": "pixtree.models.coarsening.coarsen",
     "retrofit": "pixtree.models.retrofit",
+    "salient": "pixtree.tasks.salient",
     "hierarchy": "pixtree.tasks.segment",
     "segment": "pixtree.tasks.segment",
     "select": "pixtree.tasks.select",
@@ -63,6 +65,7 @@ __all__ = [
     "coarsen",
     "hierarchy",
     "retrofit",
+    "salient",
     "segment",
     "select",
     "snap",

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pixtree.cli import batch, demo, doctor, evaluate, hierarchy, runs, segment, select, train, vectorize
+from pixtree.cli import batch, demo, doctor, evaluate, hierarchy, runs, salient, segment, select, train, vectorize
 from pixtree.cli.errors import end_in_order
 from pixtree.cli.log import log_to_stderr
 
@@ -19,7 +19,7 @@ FIRST_STEPS = """pixtree turns images into trees of regions. Try first:
 
 pixtree --help lists all commands, pixtree segment --help the options of one.
 pixtree --install-completion lets the Tab key complete them."""
-GROUPS = (segment, hierarchy, select, vectorize, train, runs, evaluate, batch, demo, doctor)
+GROUPS = (segment, hierarchy, select, salient, vectorize, train, runs, evaluate, batch, demo, doctor)
 
 app = typer.Typer(
     name="pixtree",

@@ -1,0 +1,113 @@
+"""Measures of salient objects, and the comparison of ways to tokens and rules for the object's side over a folder."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pixtree.evaluation.labelled_folders import IGNORED, LabelledImage
+from pixtree.tasks.salient import SIZE, TOKENS, Scenery, refined, scenery_of
+from pixtree.tasks.segment import hierarchy
+from pixtree.tasks.sides import RULES
+
+Values = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+THRESHOLDS, BETA = 255, 0.3  # of F_max: β² as in the papers on saliency
+
+
+def overlap(found: Mask, wanted: Mask, counted: Mask | None = None) -> float:
+    """Intersection over union of two masks (H, W), over the pixels that are counted; 1 for two empty masks."""
+    inside = np.ones(found.shape, bool) if counted is None else counted
+    union = ((found | wanted) & inside).sum()
+    return 1.0 if union == 0 else float((found & wanted & inside).sum() / union)
+
+
+def precision_and_recall(soft: Values, wanted: Mask) -> tuple[Values, Values]:
+    """Precision and recall (255,) of a soft map (H, W) in 0..1, cut above t/255 for t = 0 … 254; an empty cut has precision 1."""
+    step = np.ceil(np.clip(soft, 0, 1) * THRESHOLDS).astype(np.int64)  # pixels above t/255 are those of a step beyond t
+    found, right = (np.bincount(step[area], minlength=THRESHOLDS + 1) for area in (np.ones_like(wanted), wanted))
+    above, hits = (np.cumsum(counts[::-1])[::-1][1:] for counts in (found, right))
+    return np.where(above > 0, hits / np.maximum(above, 1), 1.0), hits / max(int(wanted.sum()), 1)
+
+
+def f_max(curves: Iterable[tuple[Values, Values]]) -> float:
+    """F_max of images: the largest F_β over thresholds of mean precision and mean recall, β² = 0.3."""
+    precision, recall = (np.mean(values, axis=0) for values in zip(*curves, strict=True))
+    return float(((1 + BETA) * precision * recall / np.maximum(BETA * precision + recall, 1e-12)).max())
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to a mask: regions that the model's tokens are pooled into (None for its own), and the refinement."""
+
+    name: str
+    tokens: int | None = TOKENS
+    refine: str | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """One photo by one way: measures by the side rule, and which of all rules choose the side that overlaps more."""
+
+    photo: str
+    way: str
+    iou: float
+    accuracy: float
+    curve: tuple[Values, Values]
+    right: dict[str, bool]
+
+
+def measured(
+    image: LabelledImage, model: Any, ways: Iterable[Way], *, side: str = "border", rules: Iterable[str] = RULES, size: int = SIZE
+) -> Iterator[Found]:
+    """One photo by several ways, the object being the side that `side` names."""
+    picture = torch.from_numpy(image.pixels()).permute(2, 0, 1).contiguous()  # HWC -> CHW
+    truth, tree = image.labels(), hierarchy(picture)
+    wanted, counted = truth == 1, truth != IGNORED
+    sceneries: dict[int | None, Scenery] = {}
+    reading = None
+    for way in ways:
+        if way.tokens not in sceneries:
+            sceneries[way.tokens] = scenery_of(picture, model, tree=tree, tokens=way.tokens, size=size, reading=reading)
+        scenery = sceneries[way.tokens]
+        reading = scenery.reading
+        vector = scenery.cut()
+        inside = scenery.side(vector, side)
+        mask = refined(scenery.mask(inside), picture, tree, way.refine)
+        soft = mask.astype(np.float64) if way.refine else _soft(scenery, vector, inside)
+        best = max((vector > 0, vector <= 0), key=lambda one: overlap(scenery.mask(one), wanted, counted))
+        right = {rule: bool((scenery.side(vector, rule) == best).all()) for rule in rules} if way.refine is None else {}
+        accuracy = float((mask == wanted)[counted].mean())
+        yield Found(image.name, way.name, overlap(mask, wanted, counted), accuracy, precision_and_recall(soft, wanted), right)
+
+
+def summary(found: Iterable[Found]) -> list[dict[str, Any]]:
+    """One row per way: means over photos, the standard error of the IoU, and the share of right sides per rule."""
+    groups: dict[str, list[Found]] = {}
+    for one in found:
+        groups.setdefault(one.way, []).append(one)
+    return [_row(way, group) for way, group in groups.items()]
+
+
+def _row(way: str, group: list[Found]) -> dict[str, Any]:
+    scores = np.array([one.iou for one in group])
+    row: dict[str, Any] = {
+        "way": way,
+        "photos": len(group),
+        "iou": float(scores.mean()),
+        "iou_se": float(scores.std(ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else None,
+        "accuracy": float(np.mean([one.accuracy for one in group])),
+        "f_max": f_max(one.curve for one in group),
+    }
+    return row | {f"right_{rule}": float(np.mean([one.right[rule] for one in group])) for rule in group[0].right}
+
+
+def _soft(scenery: Scenery, vector: Values, inside: Mask) -> Values:
+    """The vector as values in 0..1 over the pixels (H, W): above a half on the object's side."""
+    towards = vector if inside[np.abs(vector).argmax()] == (vector[np.abs(vector).argmax()] > 0) else -vector
+    highest = np.abs(vector).max()
+    return scenery.graph.painted(0.5 + 0.5 * towards / highest) if highest > 0 else np.zeros(scenery.graph.labels.shape)

@@ -1,0 +1,72 @@
+"""Measures of label maps against annotated classes: the confusion matrix and what follows from it, and the boundary F."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pixtree.evaluation.labelled_folders import IGNORED
+from pixtree.kernels.cracks import boundary_pixels
+
+Labels = NDArray[np.integer]
+TOLERANCE = 3  # pixels within which two boundaries match
+
+
+@dataclass(frozen=True, eq=False)
+class Confusion:
+    """Pixels of each annotated class (rows) by predicted class (columns), (K, K) int64, summed over images."""
+
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, found: Labels, truth: Labels, classes: int) -> "Confusion":
+        """The matrix of one image: labels (H, W); pixels that are IGNORED in the truth do not count."""
+        if found.shape != truth.shape:
+            raise ValueError(f"expected label maps of one size, got {found.shape} and {truth.shape}; resize one")
+        counted = truth != IGNORED
+        rows, columns = truth[counted].astype(np.int64), found[counted].astype(np.int64)
+        if rows.size and not (min(rows.min(), columns.min()) >= 0 and max(rows.max(), columns.max()) < classes):
+            low, high = min(rows.min(), columns.min()), max(rows.max(), columns.max())
+            raise ValueError(f"expected classes from 0 to {classes - 1}, got {low} to {high}; check the number of classes")
+        return cls(np.bincount(rows * classes + columns, minlength=classes**2).reshape(classes, classes))
+
+    def __add__(self, other: "Confusion") -> "Confusion":
+        return Confusion(self.counts + other.counts)
+
+    @property
+    def intersections_over_unions(self) -> NDArray[np.float64]:
+        """IoU of each class, (K,); NaN for a class that neither the truth nor the prediction has."""
+        same = np.diag(self.counts)
+        union = self.counts.sum(axis=0) + self.counts.sum(axis=1) - same
+        return np.where(union > 0, same / np.maximum(union, 1), np.nan)
+
+    @property
+    def mean_iou(self) -> float:
+        """mIoU over the classes that occur."""
+        return float(np.nanmean(self.intersections_over_unions)) if self.counts.any() else float("nan")
+
+    @property
+    def accuracy(self) -> float:
+        """The share of pixels that are right."""
+        return float(np.diag(self.counts).sum() / max(self.counts.sum(), 1))
+
+
+def boundary_f(found: Labels, truth: Labels, tolerance: int = TOLERANCE) -> float:
+    """The F measure of boundaries: the harmonic mean of precision and recall.
+
+    A boundary pixel is one whose right or lower neighbour has another class. It matches if the other map has a boundary pixel
+    within `tolerance` pixels (Euclidean). Boundaries next to IGNORED pixels of the truth count on neither side. 1 if neither map
+    has a boundary.
+    """
+    from scipy.ndimage import distance_transform_edt
+
+    ours, theirs = boundary_pixels(found), boundary_pixels(truth)
+    void = truth == IGNORED
+    if void.any():
+        counted = distance_transform_edt(~void) > tolerance
+        ours, theirs = ours & counted, theirs & counted
+    if not ours.any() or not theirs.any():
+        return float(ours.any() == theirs.any())
+    precision = float((distance_transform_edt(~theirs)[ours] <= tolerance).mean())
+    recall = float((distance_transform_edt(~ours)[theirs] <= tolerance).mean())
+    return 2 * precision * recall / max(precision + recall, 1e-12)

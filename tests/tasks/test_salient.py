@@ -10,7 +10,7 @@ from torch.nn import functional
 
 import pixtree
 from pixtree.models.facets import Facet, logits_of_some, read
-from pixtree.tasks.affinity import DEIT, TOKENCUT, VIT, Affinity, affinity_for
+from pixtree.tasks.affinity import PATCHES, REGIONS, TOKENCUT, Affinity, affinity_for
 from pixtree.tasks.salient import colour_picture, scenery_of, seen_by
 from pixtree.tasks.sides import RULES, object_side
 from pixtree.tasks.token_graph import TokenGraph, own_tokens, pooled_tokens, token_shares
@@ -182,9 +182,8 @@ def test_affinities_are_cosines_above_the_threshold():
 
 
 def test_families_have_their_own_defaults(vit):
-    assert affinity_for(vit) == VIT
-    assert affinity_for(pixtree.retrofit(vit, tokens=4)) == VIT
-    assert affinity_for(tiny("deit_tiny_patch16_224")) == DEIT
+    assert affinity_for(vit) == affinity_for(tiny("deit_tiny_patch16_224")) == REGIONS
+    assert affinity_for(pixtree.retrofit(vit, tokens=4), pooled=False) == PATCHES
     assert affinity_for(tiny("vit_small_patch14_dinov2")) == TOKENCUT
 
 

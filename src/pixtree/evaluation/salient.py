@@ -9,6 +9,8 @@ import torch
 from numpy.typing import NDArray
 
 from pixtree.evaluation.labelled_folders import IGNORED, LabelledImage
+from pixtree.models.facets import Facet, Reading
+from pixtree.tasks.affinity import Affinity, affinity_for
 from pixtree.tasks.salient import SIZE, TOKENS, Scenery, refined, scenery_of
 from pixtree.tasks.segment import hierarchy
 from pixtree.tasks.sides import RULES
@@ -27,7 +29,7 @@ def overlap(found: Mask, wanted: Mask, counted: Mask | None = None) -> float:
 
 
 def precision_and_recall(soft: Values, wanted: Mask) -> tuple[Values, Values]:
-    """Precision and recall (255,) of a soft map (H, W) in 0..1, cut above t/255 for t = 0 … 254; an empty cut has precision 1."""
+    """Precision and recall (255,) of soft values in 0..1, cut above t/255 for t = 0 … 254; an empty cut has precision 1."""
     step = np.ceil(np.clip(soft, 0, 1) * THRESHOLDS).astype(np.int64)  # pixels above t/255 are those of a step beyond t
     found, right = (np.bincount(step[area], minlength=THRESHOLDS + 1) for area in (np.ones_like(wanted), wanted))
     above, hits = (np.cumsum(counts[::-1])[::-1][1:] for counts in (found, right))
@@ -42,16 +44,28 @@ def f_max(curves: Iterable[tuple[Values, Values]]) -> float:
 
 @dataclass(frozen=True)
 class Way:
-    """One way to a mask: regions that the model's tokens are pooled into (None for its own), and the refinement."""
+    """One way to a mask: regions that the model's tokens are pooled into (None for its own), the refinement and the affinity."""
 
     name: str
     tokens: int | None = TOKENS
     refine: str | None = None
+    affinity: Affinity | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The object of one photo by one way: its mask, a soft map, and the mask that every rule for the side would give, unrefined."""
+
+    way: Way
+    mask: Mask
+    soft: Values
+    sides: dict[str, Mask]
+    halves: tuple[Mask, Mask]
 
 
 @dataclass(frozen=True)
 class Found:
-    """One photo by one way: measures by the side rule, and which of all rules choose the side that overlaps more."""
+    """The measures of one answer, and which of all rules choose the side that overlaps more."""
 
     photo: str
     way: str
@@ -61,28 +75,52 @@ class Found:
     right: dict[str, bool]
 
 
-def measured(
-    image: LabelledImage, model: Any, ways: Iterable[Way], *, side: str = "border", rules: Iterable[str] = RULES, size: int = SIZE
-) -> Iterator[Found]:
-    """One photo by several ways, the object being the side that `side` names."""
-    picture = torch.from_numpy(image.pixels()).permute(2, 0, 1).contiguous()  # HWC -> CHW
-    truth, tree = image.labels(), hierarchy(picture)
-    wanted, counted = truth == 1, truth != IGNORED
-    sceneries: dict[int | None, Scenery] = {}
-    reading = None
+def answers(
+    pixels: NDArray[np.uint8],
+    model: Any,
+    ways: Iterable[Way],
+    *,
+    side: str = "border",
+    rules: Iterable[str] = RULES,
+    size: int = SIZE,
+) -> Iterator[Answer]:
+    """One photo (H, W, 3) by several ways, the object being the side that the rule `side` chooses."""
+    picture = torch.from_numpy(pixels).permute(2, 0, 1).contiguous()  # HWC -> CHW
+    tree = hierarchy(picture)
+    readings: dict[tuple[Facet, ...], Reading] = {}
     for way in ways:
-        if way.tokens not in sceneries:
-            sceneries[way.tokens] = scenery_of(picture, model, tree=tree, tokens=way.tokens, size=size, reading=reading)
-        scenery = sceneries[way.tokens]
-        reading = scenery.reading
+        affinity = way.affinity or affinity_for(model, pooled=way.tokens is not None)
+        scenery = scenery_of(
+            picture, model, tree=tree, tokens=way.tokens, affinity=affinity, size=size, reading=readings.get(affinity.facets)
+        )
+        readings[affinity.facets] = scenery.reading
         vector = scenery.cut()
         inside = scenery.side(vector, side)
         mask = refined(scenery.mask(inside), picture, tree, way.refine)
         soft = mask.astype(np.float64) if way.refine else _soft(scenery, vector, inside)
-        best = max((vector > 0, vector <= 0), key=lambda one: overlap(scenery.mask(one), wanted, counted))
-        right = {rule: bool((scenery.side(vector, rule) == best).all()) for rule in rules} if way.refine is None else {}
-        accuracy = float((mask == wanted)[counted].mean())
-        yield Found(image.name, way.name, overlap(mask, wanted, counted), accuracy, precision_and_recall(soft, wanted), right)
+        sides = {} if way.refine else {rule: scenery.mask(scenery.side(vector, rule)) for rule in rules}
+        yield Answer(way, mask, soft, sides, (scenery.mask(vector > 0), scenery.mask(vector <= 0)))
+
+
+def scored(photo: str, answer: Answer, truth: NDArray[np.int64]) -> Found:
+    """An answer against labels (H, W): 1 is the object, and IGNORED pixels do not count."""
+    wanted, counted = truth == 1, truth != IGNORED
+    best = max(overlap(half, wanted, counted) for half in answer.halves)
+    return Found(
+        photo,
+        answer.way.name,
+        overlap(answer.mask, wanted, counted),
+        float((answer.mask == wanted)[counted].mean()),
+        precision_and_recall(answer.soft[counted], wanted[counted]),
+        {rule: overlap(mask, wanted, counted) == best for rule, mask in answer.sides.items()},
+    )
+
+
+def measured(image: LabelledImage, model: Any, ways: Iterable[Way], **options: Any) -> Iterator[Found]:
+    """One photo of a folder by several ways; the options are those of `answers`."""
+    truth = image.labels()
+    for answer in answers(image.pixels(), model, ways, **options):
+        yield scored(image.name, answer, truth)
 
 
 def summary(found: Iterable[Found]) -> list[dict[str, Any]]:

@@ -42,17 +42,18 @@ class Affinity:
         return np.maximum(above, self.least) if self.soft else np.where(above > 0, 1.0, self.least)
 
 
-# As published [Wang et al. 2022], for self-supervised models such as DINO. The other two were chosen on the odd half of ECSSD
-# (`benchmarks/salient.py`), where the published setting fails: keys of supervised models' last blocks do not tell objects apart.
+# As published [Wang et al. 2022], for self-supervised models such as DINO.
 TOKENCUT = Affinity()
-DEIT = Affinity((Facet(-3, "key"), Facet(-1, "value")), threshold=None, soft=True)
-VIT = Affinity((Facet(-5, "query"), Facet(-1, "query")), threshold=None)
+# For supervised models the published setting fails: keys of their last blocks do not tell objects apart. These two were chosen on
+# the odd half of ECSSD (`python benchmarks/salient.py search`), with DeiT-Tiny and ViT-Tiny, for square patches and for regions.
+PATCHES = Affinity((Facet(-5, "query"), Facet(-1, "query")), threshold=None)
+REGIONS = Affinity((Facet(-4, "query"), Facet(-1, "query")), threshold=None)
 
 
-def affinity_for(model: Any) -> Affinity:
-    """The default of a model's family, by the name and the tag of its timm weights."""
+def affinity_for(model: Any, pooled: bool = True) -> Affinity:
+    """The default of a model's family, by the name and the tag of its timm weights; for pooled features or for its own tokens."""
     config = getattr(model, "pretrained_cfg", None) or {}
     name, tag = str(config.get("architecture", "")), str(config.get("tag", ""))
     if "dino" in name + tag or not name.startswith(("deit", "vit")):
         return TOKENCUT
-    return DEIT if name.startswith("deit") else VIT
+    return REGIONS if pooled else PATCHES

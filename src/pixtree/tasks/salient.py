@@ -136,7 +136,7 @@ def scenery_of(
 
     reading: of the affinity's facets, if there is one already.
     """
-    chosen = affinity_for(model) if affinity is None else affinity
+    chosen = affinity_for(model, pooled=tokens is not None) if affinity is None else affinity
     if reading is None:
         was = model.training
         try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pixtree.cli.errors import reported
-from pixtree.cli.evaluate_dense import salient
+from pixtree.cli.evaluate_dense import oracle, salient
 from pixtree.cli.evaluate_models import COMMANDS
 from pixtree.cli.evaluate_vectors import vectors
 from pixtree.cli.options import parsed_counts
@@ -30,6 +30,7 @@ def register(app: typer.Typer) -> None:
     for name, command in COMMANDS.items():
         group.command(name)(command)
     group.command("salient")(salient)
+    group.command("oracle")(oracle)
     group.command("report")(report)
     app.add_typer(group, name="evaluate")
 

@@ -1,0 +1,71 @@
+"""The oracle of a partition: the best that a model can do which gives every region one class; it needs no training.
+
+Every region takes the class that most of its pixels have, so the mIoU bounds that of all models without a decoder.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pixtree.evaluation.labelled_folders import IGNORED, LabelledImage
+from pixtree.evaluation.segmentation import Confusion, boundary_f
+from pixtree.evaluation.superpixel_comparison import method, warm_up
+
+Labels = NDArray[np.integer]
+
+
+def majority(regions: Labels, truth: Labels, classes: int) -> NDArray[np.int64]:
+    """The class (H, W) that most counted pixels of each region (H, W) have, the first of equals; 0 where none counts."""
+    counted = truth != IGNORED
+    pairs = regions[counted].astype(np.int64) * classes + truth[counted]
+    votes = np.bincount(pairs, minlength=(int(regions.max()) + 1) * classes).reshape(-1, classes)
+    found: NDArray[np.int64] = votes.argmax(axis=1)[regions]
+    return found
+
+
+class Tally:
+    """Measures summed over images."""
+
+    def __init__(self, classes: int) -> None:
+        self.classes, self.confusion = classes, Confusion(np.zeros((classes, classes), np.int64))
+        self.boundaries: list[float] = []
+        self.regions: list[int] = []
+
+    def add(self, regions: Labels, truth: Labels) -> None:
+        """Count one image whose regions (H, W) take their majority classes."""
+        best = majority(regions, truth, self.classes)
+        self.confusion += Confusion.of(best, truth, self.classes)
+        self.boundaries.append(boundary_f(best, truth))
+        self.regions.append(len(np.unique(regions)))
+
+    def row(self) -> dict[str, Any]:
+        """The measures."""
+        return {
+            "images": len(self.regions),
+            "regions": float(np.mean(self.regions)),
+            "miou": self.confusion.mean_iou,
+            "accuracy": self.confusion.accuracy,
+            "boundary_f": float(np.mean(self.boundaries)),
+        }
+
+
+def oracle(
+    images: Iterable[LabelledImage], classes: int, methods: Sequence[str], counts: Sequence[int]
+) -> Iterator[list[dict[str, Any]]]:
+    """After every image, the rows of all methods and counts over the images so far; the last list is the result.
+
+    Methods are names of `superpixel_comparison.METHODS`. mIoU is that of all pixels together, the boundary F a mean over images.
+    """
+    for name in methods:
+        for count in counts:
+            method(name, count)  # unknown names show before any work
+    warm_up(methods)
+    tallies = {(name, count): Tally(classes) for name in methods for count in counts}
+    for image in images:
+        pixels, truth = torch.from_numpy(image.pixels()).permute(2, 0, 1).contiguous(), image.labels()  # HWC -> CHW
+        for (name, count), tally in tallies.items():
+            tally.add(method(name, count).raw_labels(pixels), truth)
+        yield [{"method": name, "tokens": count, **tally.row()} for (name, count), tally in tallies.items()]

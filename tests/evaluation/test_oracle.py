@@ -1,0 +1,55 @@
+"""The oracle of partitions: what no model without a decoder can do better."""
+
+import json
+
+import numpy as np
+import pytest
+from commands import invoke
+from PIL import Image
+
+from pixtree.cli.main import app
+from pixtree.evaluation.labelled_folders import IGNORED, labelled_set
+from pixtree.evaluation.oracle import majority, oracle
+
+
+def test_every_region_takes_the_class_of_most_counted_pixels():
+    regions = np.array([[0, 0, 0, 1, 1, 2]])
+    truth = np.array([[2, 1, 1, IGNORED, 0, IGNORED]])
+    assert majority(regions, truth, 3).tolist() == [[1, 1, 1, 0, 0, 0]]
+    assert majority(np.array([[0, 0]]), np.array([[2, 1]]), 3).tolist() == [[1, 1]]  # the first of equals
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A picture of two halves whose border no square patch follows."""
+    labels = np.zeros((48, 60), np.uint8)
+    labels[:, 37:] = 1
+    for part in ("images", "labels"):
+        (tmp_path / part / "val").mkdir(parents=True)
+    Image.fromarray(labels).save(tmp_path / "labels" / "val" / "a.png")
+    Image.fromarray(np.where(labels[..., None], (200, 30, 30), (20, 60, 160)).astype(np.uint8)).save(
+        tmp_path / "images" / "val" / "a.png"
+    )
+    return tmp_path
+
+
+def test_regions_that_follow_the_contour_reach_what_patches_cannot(folder):
+    data = labelled_set(folder, "camvid")
+    rows = {row["method"]: row for row in list(oracle(data.images, 2, ["pixtree", "grid"], [4]))[-1]}
+    assert rows["pixtree"]["miou"] == rows["pixtree"]["boundary_f"] == 1.0
+    assert rows["grid"]["miou"] < 0.9
+    assert rows["grid"]["regions"] == 4
+
+
+def test_the_command_writes_a_record_and_a_plot(folder, tmp_path):
+    words = ["--tokens", "4,9", "--methods", "pixtree,grid", "-o", tmp_path / "r.json", "--plot", tmp_path / "p.png"]
+    done = invoke(app, ["evaluate", "oracle", *map(str, [folder, *words])])
+    assert done.exit_code == 0, done.stderr
+    assert len(json.loads((tmp_path / "r.json").read_text())["rows"]) == 4
+    assert Image.open(tmp_path / "p.png").size[0] > 500
+
+
+def test_wrong_names_are_one_sentence(folder):
+    for words in (["--methods", "magic"], ["--layout", "magic"], ["--tokens", "many"]):
+        done = invoke(app, ["evaluate", "oracle", str(folder), *words])
+        assert (done.exit_code, done.stderr.count("\n")) == (1, 1)

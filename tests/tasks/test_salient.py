@@ -100,7 +100,7 @@ def test_a_retrofits_tokens_pool_by_pixels(vit):
     reading = read(pixtree.retrofit(vit, tokens=12), seen_by(vit, picture, (64, 64)), [Facet(-1, "key")])
     own = own_tokens(reading, (60, 80))
     shares = token_shares(reading, np.zeros((60, 80), np.int32))
-    assert np.allclose(shares.toarray()[0], own.size / own.size.sum())
+    assert np.allclose(shares[0], own.size / own.size.sum())
 
 
 def test_the_object_is_found_where_features_tell_it_apart(vit):

@@ -4,7 +4,6 @@ Square patches, the regions of a retrofitted model, and either of them pooled in
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from pixtree.models.facets import Reading
+from pixtree.models.pooling import bilinear_shares
 from pixtree.models.positions import Grid
 
 Values = NDArray[np.float64]
@@ -74,20 +74,18 @@ def pooled_tokens(reading: Reading, labels: LabelMap) -> TokenGraph:
     )
 
 
-def token_shares(reading: Reading, labels: LabelMap) -> Any:
-    """How much each token weighs in each region of a map (H, W): a sparse matrix (regions, N) whose rows have the sum 1.
+def token_shares(reading: Reading, labels: LabelMap) -> Values:
+    """How much each token weighs in each region of a map (H, W): (regions, N), rows with the sum 1.
 
-    A pixel is a mean of its four nearest patches, by bilinear weights, or wholly in the region that is its token.
+    A pixel mixes its four nearest patches, by bilinear weights, or is wholly in the region that is its token.
     """
-    from scipy.sparse import csr_matrix, diags
-
-    own = labels_at(reading, labels.shape).astype(np.int64)
-    places = [(own, np.ones(own.shape))] if reading.grid is None else _bilinear(reading.grid, labels.shape)
-    region = np.tile(labels.ravel(), len(places))
-    token = np.concatenate([place.ravel() for place, _ in places])
-    weight = np.concatenate([weight.ravel() for _, weight in places])
-    shape = (int(labels.max()) + 1, len(reading.features))
-    return diags(1 / np.bincount(labels.ravel())) @ csr_matrix((weight, (region, token)), shape=shape)
+    count = int(labels.max()) + 1
+    if reading.grid is not None:
+        return _array(bilinear_shares(torch.from_numpy(labels)[None], reading.grid, count)[0])
+    tokens = len(reading.features)
+    pairs = labels.ravel().astype(np.int64) * tokens + labels_at(reading, labels.shape).ravel()
+    pixels = np.bincount(pairs, minlength=count * tokens).reshape(count, tokens)
+    return pixels / pixels.sum(axis=1, keepdims=True)
 
 
 def labels_at(reading: Reading, shape: tuple[int, ...]) -> LabelMap:
@@ -96,16 +94,6 @@ def labels_at(reading: Reading, shape: tuple[int, ...]) -> LabelMap:
     rows, columns = ((torch.arange(length) * 2 + 1) * side // (2 * length) for length, side in zip(shape, base.shape, strict=True))
     found: LabelMap = base[rows][:, columns].cpu().numpy().astype(np.int32)
     return found
-
-
-def _bilinear(grid: Grid, shape: tuple[int, ...]) -> list[tuple[NDArray[np.int64], Values]]:
-    """The four patches around every pixel and their weights, four times (H, W) and (H, W)."""
-    ends = []
-    for length, side in zip(shape, grid, strict=True):
-        place = np.clip((np.arange(length) + 0.5) * side / length - 0.5, 0, side - 1)
-        low = np.minimum(place.astype(np.int64), max(side - 2, 0))
-        ends.append(((low, 1 - (place - low)), (np.minimum(low + 1, side - 1), place - low)))
-    return [(row[:, None] * grid[1] + column, weight[:, None] * other) for row, weight in ends[0] for column, other in ends[1]]
 
 
 def _array(values: Tensor) -> Values:

@@ -1,0 +1,96 @@
+"""Segmentation: targets and losses computed by hand, crops, and a model that learns a few images by heart."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import pixtree
+from pixtree.evaluation.labelled_folders import IGNORED, labelled_set
+from pixtree.evaluation.segmentation import Confusion
+from pixtree.models.segmentation import Segmenter
+from pixtree.models.timm_import import timm
+from pixtree.training.loop import train
+from pixtree.training.order import Share
+from pixtree.training.plan import Plan
+from pixtree.training.segmenting import Labelled, LabelledBatches, Losses, Segmentation, class_shares, token_losses
+
+COLOURS = np.array([(40, 120, 40), (200, 40, 40), (40, 60, 200)])
+
+
+def test_targets_are_shares_of_labelled_pixels():
+    labels = torch.tensor([[[0, 0, 0, 1], [0, 1, 1, -1]]])
+    truth = torch.tensor([[[2, 2, 0, IGNORED], [IGNORED, 1, 1, 2]]])
+    shares, seen = class_shares(labels, truth, 3, 3)
+    assert torch.allclose(shares[0], torch.tensor([[1 / 3, 0, 2 / 3], [0, 1, 0], [0, 0, 0]]))
+    assert torch.allclose(seen[0], torch.tensor([3 / 4, 2 / 3, 0]))
+
+
+def test_losses_are_those_computed_by_hand():
+    logits = torch.tensor([[[math.log(3.0), 0.0], [0.0, 0.0]]])  # p = 3/4, 1/2; 1/2, 1/2
+    target, weight = torch.tensor([[[1.0, 0.0], [0.5, 0.5]]]), torch.tensor([[1.0, 0.5]])
+    first = -math.log(3 / 4) - math.log(1 / 2)
+    second = 2 * math.log(2)
+    entropy, focal = token_losses(logits, target, weight)
+    assert float(entropy) == pytest.approx((first + 0.5 * second) / 1.5)
+    wanted = -((1 / 4) ** 2) * math.log(3 / 4) - (1 / 2) ** 2 * math.log(1 / 2)  # shares that are met cost nothing
+    assert float(focal) == pytest.approx(wanted / 1.5)
+    plain, same = token_losses(logits, target, weight, Losses(gamma=0.0))
+    assert float(plain) == pytest.approx(float(same))
+
+
+def picture(seed):
+    """Noisy shapes of three classes, (H, W, 3) and (H, W)."""
+    rng = np.random.default_rng(seed)
+    truth = np.zeros((64, 80), np.uint8)
+    top, left = rng.integers(4, 24, 2)
+    truth[top : top + 22, left : left + 30] = 1
+    truth[40 + seed : 60, 50:74] = 2
+    return np.clip(COLOURS[truth] + rng.integers(-12, 13, (64, 80, 3)), 0, 255).astype(np.uint8), truth
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for part in ("images", "labels"):
+        (tmp_path / part / "train").mkdir(parents=True)
+    for seed in range(4):
+        image, truth = picture(seed)
+        Image.fromarray(image).save(tmp_path / "images" / "train" / f"{seed}.png")
+        Image.fromarray(truth).save(tmp_path / "labels" / "train" / f"{seed}.png")
+    return tmp_path
+
+
+def test_crops_follow_from_seed_and_step(folder):
+    images = labelled_set(folder, "camvid", "train").images
+    batches = LabelledBatches(images, (48, 48), (0.5,) * 3, (0.5,) * 3, batch=3, part=2, seed=1)
+    first, again = (next(batches.starting(5, Share())) for _ in range(2))
+    assert [len(one.images) for one in first] == [2, 1]
+    assert all(torch.equal(a.images, b.images) and torch.equal(a.truth, b.truth) for a, b in zip(first, again, strict=True))
+    assert first[0].images.shape == (2, 3, 48, 48)
+    colours = (first[0].images * 0.5 + 0.5).permute(0, 2, 3, 1) * 255
+    nearest = (colours[..., None, :] - torch.from_numpy(COLOURS)).square().sum(-1).argmin(-1)
+    assert (nearest == first[0].truth).float().mean() > 0.95  # classes move with their pixels
+
+
+def test_a_tiny_model_learns_four_images_by_heart():
+    torch.manual_seed(0)
+    vit = timm.create_model("vit_tiny_patch16_224", embed_dim=48, depth=2, num_heads=3, num_classes=0, img_size=64)
+    segmenter = Segmenter(pixtree.retrofit(vit, tokens=24), 3)
+    data = [picture(seed) for seed in range(4)]
+    images = torch.stack([(torch.from_numpy(image).permute(2, 0, 1) / 255 - 0.5) / 0.5 for image, _ in data])
+    truth = torch.stack([torch.from_numpy(labels.astype(np.int64)) for _, labels in data])
+    labels = segmenter.model.partition(images).labels
+
+    class Always:
+        def starting(self, step, share):
+            while True:
+                yield [Labelled(images, truth, labels)]
+
+    plan = Plan(steps=60, rate=3e-3, warmup=5, decay=0.0)
+    done = train(Segmentation(segmenter), Always(), plan)
+    assert done.losses[-1] < 0.2 * done.losses[0]
+    found = segmenter.eval().predict(images).numpy()
+    total = sum((Confusion.of(a, b, 3) for a, b in zip(found, truth.numpy(), strict=True)), Confusion(np.zeros((3, 3), np.int64)))
+    assert total.mean_iou > 0.95

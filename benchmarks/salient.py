@@ -157,16 +157,11 @@ def ways_for(name: str) -> tuple[list[Way], list[Way]]:
 
 
 def record(rows: list[dict]) -> dict:
-    wanted = [row for row in rows if row["dataset"] == "ecssd" and row["way"] in (f"pooled into {CHOSEN} regions", SNAPPED)]
-    bars = [
-        {
-            "what": f"IoU of {row['way']} over square patches, {row['model']}",
-            "wanted": "≥ 0.05",
-            "found": row["gain"],
-            "met": row["gain"] >= 0.05,
-        }
-        for row in wanted
-    ]
+    bars = []
+    for row in rows:
+        if row["dataset"] == "ecssd" and row["way"] in ("square patches, pixtree.snap", f"pooled into {CHOSEN} regions"):
+            what = f"IoU of {row['way']} over square patches, {row['model']}"
+            bars.append({"what": what, "wanted": "≥ 0.05", "found": row["gain"], "met": row["gain"] >= 0.05})
     return {
         "benchmark": "table",
         "title": "Salient objects without training",

@@ -43,7 +43,7 @@ def salient(
     ],
     model: ModelName = "deit_tiny_patch16_224",
     weights: WeightsFile = None,
-    tokens: RegionCount = 196,
+    tokens: RegionCount = 0,
     side: SideRule = "border",
     refine: Annotated[str, typer.Option(help="How the outline is made sharp: snap, bilateral or none.")] = "snap",
     objects: Annotated[int, typer.Option(min=1, max=254, help="Look for so many objects, one after the other.")] = 1,

@@ -105,8 +105,8 @@ class Segmenter(nn.Module):
             rows = block(rows) if entry.rope is None else block(rows, rope=entry.rope)
         return rows
 
-    def from_rows(self, rows: Tensor, shape: tuple[int, int], labels: Tensor | None) -> TokenLogits:
-        """The same from the trunk's rows on, for images of that height and width."""
+    def from_rows(self, rows: Tensor, shape: tuple[int, int], labels: Tensor | None, shares: Tensor | None = None) -> TokenLogits:
+        """The same from the trunk's rows on, for images of that height and width; shares: of `bilinear_shares`, if known."""
         vit, prefix = self.vit, int(self.vit.num_prefix_tokens)
         side = vit.patch_embed.patch_size
         grid = (shape[0] // side[0], shape[1] // side[1])
@@ -120,7 +120,7 @@ class Segmenter(nn.Module):
             counts = labels.flatten(1).amax(dim=1) + 1
             count = int(counts.max())
             valid = torch.arange(count, device=rows.device) < counts[:, None]
-            pooled = bilinear_shares(labels, grid, count).to(rows) @ rows[:, prefix:]
+            pooled = (bilinear_shares(labels, grid, count) if shares is None else shares).to(rows) @ rows[:, prefix:]
             rows, painting = torch.cat((rows[:, :prefix], pooled), dim=1), None
             if not bool(valid.all()):
                 options["attn_mask"] = functional.pad(valid, (prefix, 0), value=True)[:, None, None]

@@ -80,7 +80,7 @@ def salient(
     image: Image,
     model: Any,
     *,
-    tokens: int | None = TOKENS,
+    tokens: int | None = None,
     affinity: Affinity | None = None,
     side: str = "border",
     refine: str | None = "snap",
@@ -90,8 +90,8 @@ def salient(
     """The object of a photo that stands out to a model: a mask (H, W) bool. Nothing is trained for it.
 
     model: a timm Vision Transformer or a retrofit. The photo is squeezed into a square of `size` pixels for it.
-    tokens: the model's features are averaged over this many regions of the photo's tree; None cuts the model's own tokens, square
-    patches or the regions of a retrofit.
+    tokens: the model's features are averaged over this many regions of the photo's tree; None (default) cuts the model's own
+    tokens, square patches or the regions of a retrofit.
     affinity: which features are compared and how; by default what worked best for the model's family, see `tasks.affinity`.
     side: the rule that tells object and background apart, "border" (default), "centre", "largest", "attention" or "occlusion", the
     paper's. The first two are priors about photographs, not evidence of the model.

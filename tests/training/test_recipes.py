@@ -264,7 +264,7 @@ def refused(result, words, code=1):
         ("retrofit_laptop", ["model.tokenizer=null"], "a model of patches has no tokens, encoder, frozen"),
         ("pretrain_laptop", ["model.tokenizer=paper"], "has its tokenizer by its name"),
         ("pretrain_laptop", ["model.start=timm"], "is trained from scratch"),
-        ("pretrain_laptop", ["schedule.batch=5"], "mixing needs an even number"),
+        ("pretrain_laptop", ["augment.cutmix=1.0", "schedule.batch=5"], "mixing needs an even number"),
         ("pretrain", ["model.classes=2", "model.name=pixtree_vit_tiny"], "a size that model.drop_path names (small, base)"),
     ],
 )

@@ -88,9 +88,9 @@ def named_model(name: str, weights: Path | None) -> Any:
         from pixtree.models.vit import PixtreeViT
 
         return PixtreeViT.from_pretrained(name).eval()
-    from pixtree.training.distilling import teacher_of
+    from pixtree.models import weights as files
 
-    return teacher_of(name, weights)
+    return files.named_model(name, weights)
 
 
 def _check(output: Path, overlay: Path | None, refine: str) -> None:

@@ -25,6 +25,8 @@ LONG_FUNCTIONS = {
     "share_out": "the shares of members in all rounds, fused with their sums",
     "merge_cheapest_first": "a heap of merges with its neighbour lists, which one loop keeps consistent",
     "cheapest_polylines": "a dynamic programme over the corners of an arc, with its running sums",
+    "cheapest_pieces": "a dynamic programme over the samples of an arc, with its running sums",
+    "meeting_points": "the ends of all pieces, for which junctions are listed once and walked in place",
     "write_shapes": "digits written straight into one buffer of bytes",
 }
 

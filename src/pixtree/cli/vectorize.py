@@ -30,7 +30,8 @@ Preset = Annotated[str | None, typer.Option(help="One of photo, poster, icon and
 Style = Annotated[str | None, typer.Option(help="One of polyline, smooth, polygon and paper (runs potrace).")]
 Tolerance = Annotated[float | None, typer.Option(help="Smooth curves deviate by at most this many pixels.")]
 Artwork = Annotated[
-    bool, typer.Option("--artwork", help="Treat blends at edges as anti-aliasing, for logos, text and flat drawings.")
+    bool | None,
+    typer.Option("--artwork/--photograph", help="Trace as flat artwork or as a photograph; by default what the image looks like."),
 ]
 Fast = Annotated[bool, typer.Option("--fast", help="Faster and rougher: whole pixels, no colour refit.")]
 Transparency = Annotated[
@@ -38,7 +39,7 @@ Transparency = Annotated[
 ]
 Groups = Annotated[int | None, typer.Option(help="Nest the paths in this many groups, which follow the tree.")]
 Ids = Annotated[bool, typer.Option("--ids", help="Give every path an id.")]
-Passes = Annotated[str, typer.Option(help="One of double, single (no <use> elements) and crisp.")]
+Passes = Annotated[str | None, typer.Option(help="One of double (photographs), single (artwork; no <use> elements) and crisp.")]
 Compress = Annotated[bool, typer.Option("--compress", help="Write .svgz instead of .svg by default.")]
 
 
@@ -60,12 +61,12 @@ def vectorize(
     preset: Preset = None,
     style: Style = None,
     tolerance: Tolerance = None,
-    artwork: Artwork = False,
+    artwork: Artwork = None,
     fast: Fast = False,
     transparency: Transparency = None,
     groups: Groups = None,
     ids: Ids = False,
-    passes: Passes = "double",
+    passes: Passes = None,
     window: WindowRange = None,
     page: PageNumber = None,
     compress: Compress = False,
@@ -75,7 +76,7 @@ def vectorize(
 ) -> None:
     """Turn images into SVG drawings of few shapes, without gaps between them."""
     options: dict[str, Any] = {"paths": paths, "bytes": bytes, "psnr": psnr, "points": points, "colors": colors}
-    options |= {"preset": preset, "style": style, "tolerance": tolerance, "artwork": artwork or None, "fast": fast}
+    options |= {"preset": preset, "style": style, "tolerance": tolerance, "artwork": artwork, "fast": fast}
     options |= {"transparency": transparency, "groups": groups, "ids": ids, "passes": passes}
     options |= {"window": parsed_window(window), "page": page}
     if output is not None and not output.is_dir() and output.suffix.lower() not in (".svg", ".svgz"):
@@ -94,5 +95,7 @@ def _drawn(job: Job, options: dict[str, Any], stage: Callable[[str], None]) -> D
     stage("writing")
     drawing.save(target)
     size = target.stat().st_size
-    line = f"{drawing.paths} path{'' if drawing.paths == 1 else 's'}, {size} bytes: {target}"
-    return Done([line], {"output": str(target), "paths": drawing.paths, "bytes": size})
+    artwork = bool(getattr(drawing, "artwork", False))
+    kind = "artwork" if artwork else "a photograph"
+    line = f"{drawing.paths} path{'' if drawing.paths == 1 else 's'}, {size} bytes, traced as {kind}: {target}"
+    return Done([line], {"output": str(target), "paths": drawing.paths, "bytes": size, "artwork": artwork})

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from pixtree.tasks.paper_layers import paper_drawing
 from pixtree.vector.drawing import Drawing, over_white
 from pixtree.vector.potrace import TracedLayers
 from pixtree.vector.presets import with_preset
+from pixtree.vector.regions.flat import FlatColours, flat_colours
 from pixtree.vector.search import Limits, OutOfReachError, best_drawing
 from pixtree.vector.svg.document import Markup
 from pixtree.vector.tracing import Source, Tracing
@@ -39,7 +41,7 @@ def vectorize(
     transparency: bool | None = None,
     groups: int | Sequence[int] | None = None,
     ids: bool = False,
-    passes: str = "double",
+    passes: str | None = None,
     channel_axis: ChannelAxis = "auto",
     window: Window | None = None,
     page: int | None = None,
@@ -53,12 +55,15 @@ def vectorize(
     preset: "photo", "poster", "icon" or "sketch"; options given beside a preset win.
     style: "polyline", "smooth" (Bézier curves that deviate by at most `tolerance` pixels), "polygon" (the pixels' own edges) or
     "paper" (the paper's two layers of the tokenizer's regions, traced by the potrace program).
-    artwork: treat blends at edges as anti-aliasing, for logos, text and flat drawings.
+    artwork: whether the image is flat artwork (a logo, an icon, a screenshot, line art, text) and no photograph; by default the
+    library decides, and `drawing.artwork` says what it chose. Artwork keeps its own colours and is drawn with straight lines, sharp
+    corners and circular arcs (style "smooth"); blends at edges count as anti-aliasing.
     fast: find boundaries on whole pixels instead of finer cells, and do not refit the colours.
     transparency: keep the alpha of an image, as `fill-opacity` and empty places; by default wherever there is any. False composites
     over white. Drawings with alpha are always written with passes="single", since copies underneath would show through.
     groups: count or counts of coarser regions that nest the shapes as <g> elements. ids: give every path an id.
-    passes: "double" (no gaps in any renderer), "single" (no <use> elements) or "crisp" (no anti-aliasing).
+    passes: "double" (no gaps in any renderer; the default of photographs), "single" (no <use> elements; the default of artwork) or
+    "crisp" (no anti-aliasing).
     window, page: as of `hierarchy`, for data that is neither bytes nor floats in 0..1, and for files of several pages.
 
     >>> import numpy as np, pixtree
@@ -74,31 +79,50 @@ def vectorize(
     reading = {"channel_axis": channel_axis, "window": window, "page": page}
     if chosen["style"] == "paper":
         return _paper(image, limits, reading)
-    tracing = Tracing(
-        style=chosen["style"],
-        rounds=0 if fast else ROUNDS,
-        cells=1 if fast or (chosen["style"] == "smooth" and not chosen["artwork"]) else CELLS,  # curves smooth photos by themselves
-        tolerance=chosen["tolerance"],
-        artwork=chosen["artwork"],
-        colors=chosen.get("colors"),
-        groups=_counts(groups),
-        markup=Markup(passes=passes, ids=ids, backing=not chosen["artwork"]),
-    )
+    tracing = _tracing(chosen, fast=fast, groups=_counts(groups), markup=Markup(passes=passes or "double", ids=ids))
     planes = planes_of(image, transparency=transparency, **reading)
-    return draw(_greyed(planes) if chosen["grey"] else planes, tracing, limits)
+    planes = _greyed(planes) if chosen["grey"] else planes
+    flat = _palette(planes, chosen)
+    if flat is not None:
+        markup = replace(tracing.markup, passes=passes or "single", backing=False)
+        tracing = replace(tracing, style="smooth", artwork=True, cells=1, markup=markup)
+    return draw(planes, tracing, limits, flat)
 
 
-def draw(planes: Tensor, tracing: Tracing, limits: Limits) -> Drawing:
-    """The best drawing of planes (3 or 4, H, W), as `planes_of` gives them, within limits."""
+def _tracing(chosen: dict[str, Any], *, fast: bool, groups: tuple[int, ...], markup: Markup) -> Tracing:
+    """How regions become shapes, by the options of `vectorize`; artwork that is not asked for is still to be found."""
+    style, artwork = chosen["style"] or "polyline", bool(chosen["artwork"])
+    return Tracing(
+        style=style,
+        rounds=0 if fast else ROUNDS,
+        cells=1 if fast or (style == "smooth" and not artwork) else CELLS,  # curves smooth photos by themselves
+        tolerance=chosen["tolerance"],
+        artwork=artwork,
+        colors=chosen.get("colors"),
+        groups=groups,
+        markup=replace(markup, backing=not artwork),
+    )
+
+
+def _palette(planes: Tensor, chosen: dict[str, Any]) -> FlatColours | None:
+    """The colours of flat artwork, if the image is such and nothing that is asked for speaks against it."""
+    if chosen["artwork"] is False or chosen["style"] not in (None, "smooth"):
+        return None
+    found = flat_colours(planes.numpy())
+    return found if found.is_artwork else None
+
+
+def draw(planes: Tensor, tracing: Tracing, limits: Limits, flat: FlatColours | None = None) -> Drawing:
+    """The best drawing of planes (3 or 4, H, W), as `planes_of` gives them, within limits; flat: the palette of flat artwork."""
     pixels = int(planes.shape[1] * planes.shape[2])
     shown = over_white(planes).permute(1, 2, 0).numpy()
-    source = Source.of(planes, tracing, most=limits.most_paths(pixels))
+    source = Source.of(planes, tracing, most=limits.most_paths(pixels), flat=flat)
     try:
         return best_drawing(source, limits, lambda drawing: psnr_of(drawing, shown))
     except OutOfReachError:
-        if limits.paths is not None or source.regions.most == pixels:
+        if limits.paths is not None or (source.regions.most == pixels and flat is None):
             raise
-    # The small regions were too few for so high a quality: start from the pixels.
+    # The small regions, or flat colours, were too few for so high a quality: start from the pixels.
     return best_drawing(Source.of(planes, tracing, most=pixels), limits, lambda drawing: psnr_of(drawing, shown))
 
 

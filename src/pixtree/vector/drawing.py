@@ -31,7 +31,8 @@ class Drawing:
 
     colours (N, 3) float64 in 0…255, or (N, 4): colours times alpha, and alpha. layers (N,): shapes of one do not touch; `groups`
     are nested lists of shapes.
-    cells: per pixel and axis, of the grid on which the arcs were found.
+    cells: per pixel and axis, of the grid on which the arcs were found. artwork: whether the picture was taken as flat artwork
+    rather than as a photograph.
     """
 
     arcs: PlanarMap
@@ -41,6 +42,7 @@ class Drawing:
     markup: Markup = field(default_factory=Markup)
     groups: Sequence[Any] | None = None
     cells: int = 1
+    artwork: bool = False
 
     @property
     def size(self) -> tuple[int, int]:

@@ -16,7 +16,7 @@ ABOUT = {
     "icon": "8 colours, smooth curves, up to 300 shapes; for logos and icons",
     "sketch": "4 greys, smooth curves, up to 200 shapes; for line art",
 }
-DEFAULT: dict[str, Any] = {"paths": 1000, "style": "polyline", "artwork": False, "tolerance": 0.4, "grey": False}
+DEFAULT: dict[str, Any] = {"paths": 1000, "style": None, "artwork": None, "tolerance": 0.4, "grey": False}
 BUDGETS = ("paths", "bytes", "psnr", "points")
 
 

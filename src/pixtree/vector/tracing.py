@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pixtree.kernels.cracks import PlanarMap, planar_map
+from pixtree.vector.artwork import trace_artwork
 from pixtree.vector.drawing import Drawing
 from pixtree.vector.outlines.beziers import fit_curves
 from pixtree.vector.outlines.pieces import Outlines, exact_outlines
@@ -18,7 +19,8 @@ from pixtree.vector.paint.layers import layers_of
 from pixtree.vector.paint.palette import limited_palette
 from pixtree.vector.paint.registration import registered
 from pixtree.vector.regions.blends import near_alpha_edges, without_blends
-from pixtree.vector.regions.colours import mean_colours, one_coloured
+from pixtree.vector.regions.colours import mean_colours, modal_colours, one_coloured
+from pixtree.vector.regions.flat import FlatColours
 from pixtree.vector.regions.grouping import groups_of
 from pixtree.vector.regions.growing import grow_regions, pixel_weights
 from pixtree.vector.regions.merging import Agglomeration
@@ -73,7 +75,8 @@ class Source:
     """An image ready for tracing: its planes, the same on finer cells, and its regions at every count.
 
     planes: (3, H, W) float32 in 0…255; with transparency (4, H, W): colours times alpha, and alpha. sharp: the planes from which
-    the regions are grown, without blends at edges where those count as anti-aliasing.
+    the regions are grown, without blends at edges where those count as anti-aliasing. flat: whether these have the few colours of
+    flat artwork only, which its shapes keep.
     """
 
     planes: NDArray[np.float32]
@@ -81,10 +84,15 @@ class Source:
     sharp: NDArray[np.float32]
     regions: Agglomeration
     tracing: Tracing
+    flat: bool = False
 
     @classmethod
-    def of(cls, planes: Tensor, tracing: Tracing, *, most: int) -> "Source":
-        """Grow the regions of an image, for counts up to `most`."""
+    def of(cls, planes: Tensor, tracing: Tracing, *, most: int, flat: FlatColours | None = None) -> "Source":
+        """Grow the regions of an image, for counts up to `most`; flat: the palette of artwork that keeps its colours."""
+        if flat is not None:
+            sharp = flat.planes()
+            regions = grow_regions(torch.from_numpy(sharp), most=most, cells=1, weights=torch.ones_like(planes[0]))
+            return cls(planes.numpy(), planes.numpy(), sharp, regions, tracing, True)
         # Artwork has no texture that hides errors: its thin lines count as much as its areas.
         grown = torch.from_numpy(without_blends(planes.numpy())) if tracing.artwork or len(planes) == 4 else planes
         if len(planes) == 4 and not tracing.artwork:
@@ -102,16 +110,28 @@ class Source:
         slope = self.regions.slope(count)
         palette = None
         if self.tracing.colors is not None:
-            labels, palette = limited_palette(labels, self.planes, self.tracing.colors)
+            labels, palette = limited_palette(labels, self.sharp if self.flat else self.planes, self.tracing.colors)
+        if self.flat:
+            return self._flat_drawing(labels, palette)
         tracing = replace(self.tracing, rounds=0) if quick else self.tracing
         drawing = trace(labels, self.planes, self.fine, tracing, slope=slope, palette=palette)
         if len(self.planes) == 4:
             drawing = replace(
                 drawing, colours=_with_alpha(drawing.colours, mean_colours(labels, self.sharp[3:], len(drawing.colours)))
             )
+        if tracing.artwork:
+            drawing = replace(drawing, artwork=True)
         if tracing.groups:
             drawing = replace(drawing, groups=groups_of(labels, self.regions, tracing.groups))
         return drawing
+
+    def _flat_drawing(self, labels: NDArray[np.int32], palette: Array | None) -> Drawing:
+        """The drawing of flat artwork, in the most frequent colour of every region, or palette entry."""
+        own = np.arange(int(labels.max()) + 1) if palette is None else palette
+        colours = modal_colours(np.where(labels < 0, -1, own[labels]), self.sharp, int(own.max(initial=-1)) + 1)[own]
+        tracing = self.tracing
+        drawing = trace_artwork(labels, self.planes, colours, tolerance=tracing.tolerance, markup=tracing.markup)
+        return replace(drawing, groups=groups_of(labels, self.regions, tracing.groups)) if tracing.groups else drawing
 
 
 def trace(

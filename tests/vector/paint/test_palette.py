@@ -40,10 +40,13 @@ def test_a_drawing_has_no_more_colours_than_its_palette(options):
     assert len(set(re.findall(r'fill="(#[0-9a-f]+)"', text))) <= 6
 
 
-def test_an_entry_of_the_palette_is_the_mean_of_its_pixels():
+@pytest.mark.parametrize(
+    ("artwork", "wanted", "tolerance"), [(False, (204 * 400 + 240 * 25) / 425, 2), (True, 204, 0)], ids=["photograph", "artwork"]
+)
+def test_an_entry_of_the_palette_is_the_mean_of_its_pixels_and_in_artwork_their_most_frequent_colour(artwork, wanted, tolerance):
     picture = np.full((40, 60, 3), 255, np.uint8)
     picture[5:25, 5:25], picture[28:33, 40:45] = (204, 0, 0), (240, 0, 0)
-    text = str(vectorize(picture, colors=2, paths=10))
+    text = str(vectorize(picture, colors=2, paths=10, artwork=artwork))
     red = next(fill for fill in re.findall(r'fill="#([0-9a-f]{3,6})"', text) if fill[-1] == "0")
     level = int(red[:2] if len(red) == 6 else red[0] * 2, 16)
-    assert level == pytest.approx((204 * 400 + 240 * 25) / 425, abs=2)
+    assert level == pytest.approx(wanted, abs=tolerance)

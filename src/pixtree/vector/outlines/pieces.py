@@ -1,6 +1,6 @@
 """Outlines as vertices on a fine grid, joined by lines or cubic curves; and the exact ones, along the pixels' own edges."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,8 @@ class Outlines:
     """Vertices of all arcs in units of 1/unit pixel; arc i has points[offsets[i]:offsets[i + 1]], its ends included.
 
     Where `controls` (V, 4) is not empty, the piece that ends at vertex v is a cubic Bézier curve with control points
-    controls[v, :2] and controls[v, 2:], or a line if `curved[v]` is false.
+    controls[v, :2] and controls[v, 2:], or a line if `curved[v]` is false. Where `radii` (V,) is not empty and radii[v] not 0, the
+    piece is an arc of a circle of that radius, less than half of it: clockwise on the screen if positive.
     """
 
     points: NDArray[np.int32]  # (V, 2) x, y
@@ -25,6 +26,7 @@ class Outlines:
     unit: int
     controls: NDArray[np.int32]
     curved: NDArray[np.bool_]
+    radii: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
 
     @property
     def is_curved(self) -> bool:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pixtree.kernels.cracks import EITHER, PlanarMap, chain_loops
 from pixtree.runtime.jit import inlined, kernel
+from pixtree.vector.outlines.flattening import flattened
 from pixtree.vector.outlines.pieces import Outlines
 
 Array = NDArray[Any]
@@ -18,7 +19,7 @@ TRAP = 0.6  # pixels that a shape runs under its neighbours
 
 def painting_order(arcs: PlanarMap, outlines: Outlines) -> NDArray[np.int64]:
     """Shapes (N,) by the area inside their outer outlines, holes included, largest first: contents of a hole follow its shape."""
-    area = loop_areas(arcs.loops, arcs.loop_offsets, outlines.points, outlines.offsets)
+    area = loop_areas(arcs.loops, arcs.loop_offsets, *flattened(outlines))
     shape = np.repeat(np.arange(arcs.count), np.diff(arcs.shape_offsets))
     return np.argsort(-np.bincount(shape, np.maximum(area, 0), arcs.count), kind="stable")
 
@@ -51,6 +52,7 @@ def trapped(
         outlines.unit,
         np.concatenate((outlines.controls, controls)),
         np.concatenate((outlines.curved, outlines.curved)),
+        np.concatenate((outlines.radii, _moved_radii(outlines, points, side))),
     )
     arc = np.where(arcs.loops >= 0, arcs.loops, ~arcs.loops)
     earlier = inner[arc] & (towards_left[arc] == (arcs.loops >= 0))  # the loop's shape is painted before its neighbour here
@@ -58,6 +60,17 @@ def trapped(
     loops = np.where(earlier, np.where(arcs.loops >= 0, arc + count, ~(arc + count)), arcs.loops).astype(np.int32)
     found = _with_loops(replace(arcs, loops=loops), kept)
     return (_with_backing(found, below, own, inset) if own >= 0 else found), both
+
+
+def _moved_radii(outlines: Outlines, points: Array, side: Array) -> NDArray[np.int32]:
+    """Radii (V,) of arcs after their arc moved by `side` (A,) to its right; 0 where no such circle reaches both `points` (V, 2)."""
+    if not len(outlines.radii):
+        return outlines.radii
+    moved_by = np.repeat(side, np.diff(outlines.offsets))
+    radius = np.abs(outlines.radii) - np.sign(outlines.radii) * moved_by
+    chord = np.hypot(*(points - np.roll(points, 1, axis=0)).T)
+    radii: NDArray[np.int32] = np.where(radius > 0.55 * chord, np.sign(outlines.radii) * np.rint(radius), 0).astype(np.int32)
+    return radii
 
 
 def _hanging_together(arcs: PlanarMap, own: int, alpha: Array) -> NDArray[np.bool_]:
@@ -107,7 +120,7 @@ def _with_backing(arcs: PlanarMap, below: Array, own: int, inset: Array) -> Plan
 
 def _fillable(arcs: PlanarMap, earlier: Array, alpha: Array, outlines: Outlines) -> NDArray[np.bool_]:
     """Loops (R,) around holes that their shape may cover: all that lies inside is opaque and painted later."""
-    area = loop_areas(arcs.loops, arcs.loop_offsets, outlines.points, outlines.offsets)
+    area = loop_areas(arcs.loops, arcs.loop_offsets, *flattened(outlines))
     if not len(area):
         return np.zeros(0, np.bool_)
     holes: NDArray[np.bool_] = np.logical_and.reduceat(earlier, arcs.loop_offsets[:-1]) & (area < 0)
@@ -152,7 +165,7 @@ def _with_loops(arcs: PlanarMap, kept: Array) -> PlanarMap:
 
 @kernel
 def loop_areas(loops: Array, loop_offsets: Array, points: Array, offsets: Array) -> Array:
-    """Signed areas (R,) of loops of arcs by their vertices, in units²: positive for outer ones."""
+    """Signed areas (R,) of loops of arcs by their vertices, in the points' units squared: positive for outer ones."""
     areas = np.zeros(len(loop_offsets) - 1)
     for loop in range(len(areas)):
         for k in range(loop_offsets[loop], loop_offsets[loop + 1]):

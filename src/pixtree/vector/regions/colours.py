@@ -16,6 +16,21 @@ def mean_colours(labels: Array, planes: Array, count: int) -> NDArray[np.float64
     return np.asarray(total / np.maximum(size, 1.0)[:, None])
 
 
+def modal_colours(labels: Array, planes: Array, count: int) -> NDArray[np.float64]:
+    """The most frequent colour (N, C) of planes (C, H, W) in every region of a label map (H, W), −1 outside."""
+    key = np.zeros(labels.shape, np.int64)
+    for plane in planes:
+        key = key * 256 + np.clip(np.rint(plane), 0, 255).astype(np.int64)
+    keys, number = np.unique(key, return_inverse=True)
+    pairs, times = np.unique(
+        labels[labels >= 0].astype(np.int64) * len(keys) + number.reshape(labels.shape)[labels >= 0], return_counts=True
+    )
+    order = np.lexsort((pairs, times))  # the last entry of a region is its most frequent colour
+    best = np.zeros(count, np.int64)
+    best[pairs[order] // len(keys)] = keys[pairs[order] % len(keys)]
+    return np.stack([best >> 8 * shift & 255 for shift in range(len(planes) - 1, -1, -1)], axis=1).astype(np.float64)
+
+
 @kernel
 def colour_sums(labels: Array, planes: Array, count: int) -> tuple[Array, Array]:
     """Sums (N, C) of the colours and numbers (N,) of the cells of regions, float64."""

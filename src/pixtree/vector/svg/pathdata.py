@@ -11,14 +11,14 @@ from pixtree.vector.outlines.pieces import Outlines
 
 Array = NDArray[Any]
 _MINUS, _SPACE, _ZERO = ord("-"), ord(" "), ord("0")
-_MOVE, _LINE, _LEVEL, _UPRIGHT, _CURVE, _SMOOTH, _CLOSE = (ord(letter) for letter in "mlhvcsz")
+_MOVE, _LINE, _LEVEL, _UPRIGHT, _CURVE, _SMOOTH, _ARC, _CLOSE = (ord(letter) for letter in "mlhvcsaz")
 _LONGEST_NUMBER = 12
 
 
 def path_data(arcs: PlanarMap, outlines: Outlines) -> list[str]:
     """The `d` attribute of every shape, in units of 1/outlines.unit pixel."""
     pieces = int(np.diff(outlines.offsets)[np.where(arcs.loops >= 0, arcs.loops, ~arcs.loops)].sum())
-    numbers = pieces * (6 if outlines.is_curved else 2) + 4 * len(arcs.loops)
+    numbers = pieces * (7 if outlines.is_curved else 2) + 4 * len(arcs.loops)
     buffer = np.empty(numbers * _LONGEST_NUMBER + 4 * len(arcs.loops) + 64, np.uint8)
     ends = write_shapes(
         arcs.loops,
@@ -28,6 +28,7 @@ def path_data(arcs: PlanarMap, outlines: Outlines) -> list[str]:
         outlines.offsets,
         outlines.controls,
         outlines.curved,
+        outlines.radii,
         buffer,
     )
     text = buffer[: ends[-1]].tobytes().decode("ascii")
@@ -77,6 +78,18 @@ def put_line(buffer: Array, at: int, east: int, south: int, command: int) -> Any
 
 
 @kernel
+def put_arc(buffer: Array, at: int, radius: int, east: int, south: int, command: int) -> Any:
+    """Write a relative arc of less than half a circle, clockwise for a positive radius; the position after it."""
+    if command != _ARC:
+        buffer[at] = _ARC
+        at += 1
+    at = put_next(buffer, at, abs(radius), command != _ARC)
+    for value in (abs(radius), 0, 0, 1 if radius > 0 else 0, east, south):
+        at = put_next(buffer, at, value, False)
+    return at
+
+
+@kernel
 def write_shapes(
     loops: Array,
     loop_offsets: Array,
@@ -85,6 +98,7 @@ def write_shapes(
     offsets: Array,
     controls: Array,
     curved: Array,
+    radii: Array,
     buffer: Array,
 ) -> Array:
     """Write all shapes one after another and return where each ends, with a leading 0.
@@ -117,6 +131,10 @@ def write_shapes(
                     piece = offsets[arc] + 1 + j if forward else offsets[arc + 1] - 1 - j  # its later vertex
                     target = piece if forward else piece - 1
                     to_x, to_y = points[target, 0], points[target, 1]
+                    if len(radii) > 0 and radii[piece] != 0:
+                        at = put_arc(buffer, at, radii[piece] if forward else -radii[piece], to_x - x, to_y - y, command)
+                        x, y, after_curve, command = to_x, to_y, False, _ARC
+                        continue
                     if len(curved) > 0 and curved[piece]:
                         a, b = (0, 2) if forward else (2, 0)
                         a_x, a_y = controls[piece, a], controls[piece, a + 1]

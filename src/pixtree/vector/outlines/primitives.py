@@ -1,0 +1,240 @@
+"""Lines and circles through the samples of an arc: where one ends and the next begins, and where each of them lies.
+
+Dynamic programming over all pairs of samples weighs the squared deviations against a price per piece. A piece is fitted to the
+samples inside it, not to its ends: anti-aliasing rounds the samples next to a corner, and the corner is where the fitted pieces
+meet. Fits take O(1) by prefix sums.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pixtree.kernels.cracks import PlanarMap
+from pixtree.runtime.jit import inlined, kernel
+from pixtree.vector.outlines.fits import CIRCLE, LINE, add_sums, circle_through, gap_to, inside, line_through
+from pixtree.vector.outlines.placement import Samples
+from pixtree.vector.outlines.polylines import runs_along_border
+from pixtree.vector.outlines.tidying import LARGEST_GAP, ROUNDING, join_lines, sharpen_corners
+
+Array = NDArray[Any]
+WHOLE = 1.5  # units of the noise squared per sample, up to which a ring is one circle
+FEWEST_ON_CIRCLE = 5  # samples
+LARGEST_DEVIATION = 0.6  # root mean square, pixels: beyond it longer pieces are not tried
+PATIENCE = 8  # failures in a row after which no longer piece is tried
+LARGEST_TURN = 6.0  # radians that one piece of a circle may turn
+REACH = 4  # samples on either side by which the sharpest turn of a ring is found
+
+
+class Prices(NamedTuple):
+    """What a piece costs: a price, and the squared deviations of its samples in units of `noise` (pixels)."""
+
+    noise: float
+    line: float
+    circle: float
+
+
+class Pieces(NamedTuple):
+    """Pieces of all arcs: arc i has pieces offsets[i]:offsets[i + 1].
+
+    first, last: samples (P,) where a piece begins and ends, counted from the start of its arc; in a ring they go around its end.
+    kind: LINE or CIRCLE. place: (P, 4) a point and unit direction of a line; the centre, radius and sense (1 clockwise on the
+    screen, −1) of a circle. Border pieces run along the border of the image.
+    """
+
+    offsets: NDArray[np.int32]
+    first: NDArray[np.int32]
+    last: NDArray[np.int32]
+    kind: NDArray[np.int8]
+    place: NDArray[np.float64]
+    length: NDArray[np.float64]  # pixels along the samples
+
+
+def pieces_of(samples: Samples, arcs: PlanarMap, prices: Prices) -> Pieces:
+    """The cheapest lines and circles through the samples of every arc."""
+    return Pieces(*cheapest_pieces(arcs.offsets, arcs.corners, samples.points, samples.offsets, prices, *arcs.shape))
+
+
+@inlined
+def strays(path: Array, first: int, low: int, high: int, last: int, kind: int, place: Array) -> Any:
+    """Squared deviations, beyond what rounding explains, of the samples near the ends of a piece, to which it is not fitted."""
+    total = 0.0
+    for k in range(first + 1, low):
+        total += max(gap_to(kind, place, path[k, 0] - path[0, 0], path[k, 1] - path[0, 1]) - ROUNDING, 0.0) ** 2
+    for k in range(high + 1, last):
+        total += max(gap_to(kind, place, path[k, 0] - path[0, 0], path[k, 1] - path[0, 1]) - ROUNDING, 0.0) ** 2
+    return total
+
+
+@inlined
+def cosine_at(path: Array, count: int, k: int) -> Any:
+    """Cosine of the change of direction at sample k of a ring, whose last sample repeats its first."""
+    around = count - 1
+    reach = min(REACH, around // 3)
+    before, after = (k - reach) % around, (k + reach) % around
+    in_x, in_y = path[k, 0] - path[before, 0], path[k, 1] - path[before, 1]
+    out_x, out_y = path[after, 0] - path[k, 0], path[after, 1] - path[k, 1]
+    size = np.sqrt((in_x * in_x + in_y * in_y) * (out_x * out_x + out_y * out_y))
+    return (in_x * out_x + in_y * out_y) / max(size, 1e-9)
+
+
+@inlined
+def sharpest_turn(path: Array, count: int) -> Any:
+    """The sample of a ring where its direction changes most."""
+    best, found = 2.0, 0
+    for k in range(count - 1):
+        cosine = cosine_at(path, count, k)
+        if cosine < best:
+            best, found = cosine, k
+    return found
+
+
+@inlined
+def turned(path: Array, count: int, start: int, scratch: Array) -> None:
+    """Rotate a ring so that it begins and ends at sample `start`."""
+    for k in range(count):
+        scratch[k] = path[(start + k) % (count - 1)]
+    path[:count] = scratch[:count]
+
+
+@inlined
+def fit_piece(sums: Array, path: Array, first: int, last: int, prices: Prices, place: Array, other: Array) -> Any:
+    """Cost and kind of the better of line and circle, its place in `place`, and whether longer pieces may still fit."""
+    low, high = inside(first, last)
+    count = high - low + 1
+    x0, y0, x1, y1 = (
+        path[first, 0] - path[0, 0],
+        path[first, 1] - path[0, 1],
+        path[last, 0] - path[0, 0],
+        path[last, 1] - path[0, 1],
+    )
+    bound = LARGEST_DEVIATION * LARGEST_DEVIATION * count
+    error = line_through(sums, low, high, place)
+    round_error = circle_through(sums, low, high, other) if count >= FEWEST_ON_CIRCLE else np.inf
+    cost, kind, going_on = np.inf, LINE, error <= bound or round_error <= bound
+    near = gap_to(LINE, place, x0, y0) <= LARGEST_GAP and gap_to(LINE, place, x1, y1) <= LARGEST_GAP
+    if (error <= bound and near) or last - first <= 2:
+        error += strays(path, first, low, high, last, LINE, place)
+        cost = error / (prices.noise * prices.noise) + prices.line
+    if round_error <= bound:
+        length = sums[last + 1, 9] - sums[first + 1, 9]
+        near = gap_to(CIRCLE, other, x0, y0) <= LARGEST_GAP and gap_to(CIRCLE, other, x1, y1) <= LARGEST_GAP
+        round_error += strays(path, first, low, high, last, CIRCLE, other)
+        price = round_error / (prices.noise * prices.noise) + prices.circle
+        if near and length <= LARGEST_TURN * other[2] and price < cost:
+            cost, kind = price, CIRCLE
+            place[0], place[1], place[2] = other[0], other[1], other[2]
+    return cost, kind, going_on
+
+
+@inlined
+def sense_of(path: Array, first: int, last: int, place: Array) -> Any:
+    """1 for samples that go clockwise around a circle on the screen, else −1."""
+    total = 0.0
+    for k in range(first, last):
+        a_x, a_y = path[k, 0] - place[0], path[k, 1] - place[1]
+        b_x, b_y = path[k + 1, 0] - place[0], path[k + 1, 1] - place[1]
+        total += a_x * b_y - a_y * b_x
+    return 1.0 if total > 0 else -1.0
+
+
+@kernel
+def cheapest_pieces(
+    corner_offsets: Array, corners: Array, samples: Array, starts: Array, prices: Prices, height: int, width: int
+) -> tuple[Array, Array, Array, Array, Array, Array]:
+    """The fields of `Pieces`."""
+    arcs = len(starts) - 1
+    longest = 2
+    for arc in range(arcs):
+        longest = max(longest, starts[arc + 1] - starts[arc])
+    path, scratch, sums = np.empty((longest, 2)), np.empty((longest, 2)), np.zeros((longest + 1, 10))
+    cost, previous = np.empty(longest), np.empty(longest, np.int32)
+    place, other = np.empty(4), np.empty(4)
+    total = starts[arcs]
+    firsts, lasts = np.empty(total, np.int32), np.empty(total, np.int32)
+    kinds, places, lengths = np.empty(total, np.int8), np.empty((total, 4)), np.empty(total)
+    offsets = np.zeros(arcs + 1, np.int32)
+    used = 0
+    for arc in range(arcs):
+        count = starts[arc + 1] - starts[arc]
+        path[:count] = samples[starts[arc] : starts[arc + 1]]
+        border = runs_along_border(corner_offsets[arc], corners, height, width)
+        begin, end = corner_offsets[arc], corner_offsets[arc + 1] - 1
+        ring = corners[begin, 0] == corners[end, 0] and corners[begin, 1] == corners[end, 1]
+        turn = 0
+        if ring:
+            turn = sharpest_turn(path, count)
+            turned(path, count, turn, scratch)
+        add_sums(sums, path, count)
+        before = used
+        whole = np.inf
+        if ring and count > FEWEST_ON_CIRCLE:
+            whole = circle_through(sums, 0, count - 2, place) / (prices.noise * prices.noise)
+        if border or count <= 2:
+            line_through(sums, 0, count - 1, place)
+            firsts[used], lasts[used], kinds[used] = 0, count - 1, LINE
+            places[used] = place
+            used += 1
+        elif whole <= WHOLE * count + prices.circle:
+            firsts[used], lasts[used], kinds[used] = 0, count - 1, CIRCLE
+            places[used] = place
+            used += 1
+        else:
+            divide(sums, path, count, prices, cost, previous, place, other)
+            if ring:  # again from the sharpest of the corners found, since the first guess may lie inside a short piece
+                again, sharpest = 0, 2.0
+                k = previous[count - 1]
+                while k > 0:
+                    cosine = cosine_at(path, count, k)
+                    if cosine < sharpest:
+                        again, sharpest = k, cosine
+                    k = previous[k]
+                if again > 0:
+                    turn += again
+                    turned(path, count, again, scratch)
+                    add_sums(sums, path, count)
+                    divide(sums, path, count, prices, cost, previous, place, other)
+            k = count - 1
+            while k > 0:  # backwards, then turned around
+                firsts[used], lasts[used] = previous[k], k
+                _, kinds[used], _ = fit_piece(sums, path, previous[k], k, prices, place, other)
+                places[used] = place
+                used += 1
+                k = previous[k]
+            for j in range((used - before) // 2):
+                a, b = before + j, used - 1 - j
+                firsts[a], firsts[b] = firsts[b], firsts[a]
+                lasts[a], lasts[b] = lasts[b], lasts[a]
+                kinds[a], kinds[b] = kinds[b], kinds[a]
+                for c in range(4):
+                    places[a, c], places[b, c] = places[b, c], places[a, c]
+            used = join_lines(sums, path, firsts, lasts, kinds, places, before, used, place, other)
+            used = sharpen_corners(path, firsts, lasts, kinds, places, before, used)
+        for j in range(before, used):
+            places[j, 0] += path[0, 0]
+            places[j, 1] += path[0, 1]
+            if kinds[j] == CIRCLE:
+                places[j, 3] = sense_of(path, firsts[j], lasts[j], places[j])
+            lengths[j] = sums[lasts[j] + 1, 9] - sums[firsts[j] + 1, 9]
+            firsts[j] += turn
+            lasts[j] += turn
+        offsets[arc + 1] = used
+    return offsets, firsts[:used].copy(), lasts[:used].copy(), kinds[:used].copy(), places[:used].copy(), lengths[:used].copy()
+
+
+@inlined
+def divide(sums: Array, path: Array, count: int, prices: Prices, cost: Array, previous: Array, place: Array, other: Array) -> None:
+    """Fill `previous` with the best place before each sample where a piece that ends there begins."""
+    cost[:count] = np.inf
+    cost[0] = 0.0
+    for first in range(count - 1):
+        if cost[first] == np.inf:
+            continue
+        failures = 0
+        for last in range(first + 1, count):
+            price, _, going_on = fit_piece(sums, path, first, last, prices, place, other)
+            if cost[first] + price < cost[last]:
+                cost[last], previous[last] = cost[first] + price, first
+            failures = 0 if going_on or last - first < 6 else failures + 1
+            if failures > PATIENCE:
+                break

@@ -1,0 +1,262 @@
+"""Flat artwork: the few colours that it is made of, and which of them every pixel shows.
+
+Logos, icons, screenshots and line art are areas of one colour each; the pixels between them are blends of two such colours. A
+photograph has no such palette, and that is how the two are told apart.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pixtree.runtime.jit import inlined, kernel
+
+Array = NDArray[Any]
+MOST_COLOURS = 64
+CANDIDATES = 4096  # colours that are looked at, the most frequent first
+SAME, NEAR = 2.0, 12.0  # grey levels in any channel: equal but for rounding, and equal to the eye
+PEAK = 0.6  # share that a flat colour has of all pixels near it; in a gradient it is about a tenth
+FEWEST = 4  # pixels of a colour
+BLEND = 14.0  # distance, in grey levels, up to which a pixel is a blend of two colours
+REACH = 2  # pixels around a blend in which its colours are looked for
+FLAT = 0.9  # share of the pixels that a palette must explain in artwork
+FEWEST_EQUAL = 0.3  # share of the pixels that are no blends; with fewer it is no artwork, and nothing more is looked at
+FREQUENT = 16  # colours that a line too thin to show its own may have
+ROUNDS = 12  # colours of lines too thin to have an inside, found one after the other
+
+
+@dataclass(frozen=True, eq=False)
+class FlatColours:
+    """Colours (K, C) of flat artwork, the entry (H, W) int32 of every pixel, and the share of pixels that the colours explain."""
+
+    colours: NDArray[np.float32]
+    entries: NDArray[np.int32]
+    share: float
+
+    @property
+    def is_artwork(self) -> bool:
+        """Whether the picture is made of these colours, but for a few pixels."""
+        return self.share >= FLAT
+
+    def planes(self) -> NDArray[np.float32]:
+        """The picture (C, H, W) in these colours only."""
+        return np.ascontiguousarray(self.colours[self.entries].transpose(2, 0, 1))
+
+
+def flat_colours(planes: NDArray[np.float32]) -> FlatColours:
+    """The palette of planes (C, H, W) in 0…255, as far as they are flat.
+
+    First the colours of areas, whose pixels equal all their neighbours. Then, one after the other, the most frequent colour of
+    pixels that are neither in the palette nor blends of two of its colours: those of thin lines.
+    """
+    colours = _peaks(planes[:, _inside(planes)], MOST_COLOURS)
+    areas = len(colours)
+    nearest, equal = nearest_colours(planes, colours)
+    if equal.mean() < FEWEST_EQUAL:
+        return FlatColours(colours, nearest, float(equal.mean()))
+    entries, explained = explain(planes, colours)
+    for _ in range(ROUNDS):
+        if explained.all() or len(colours) >= MOST_COLOURS:
+            break
+        more = _peaks(planes[:, explained == 0], 1)
+        if not len(more) or (len(colours) and np.abs(colours - more).max(axis=1).min() <= NEAR):
+            break
+        colours = np.concatenate((colours, more))
+        entries, explained = explain(planes, colours)
+    for k in range(len(colours) - 1, areas - 1, -1):
+        if is_blend(colours, k):  # the rim of a thin line, found before the line's own colour
+            fewer = np.delete(colours, k, axis=0)
+            less_entries, less = explain(planes, fewer)
+            if np.count_nonzero(less) >= np.count_nonzero(explained):
+                colours, entries, explained = fewer, less_entries, less
+    return FlatColours(colours, connected(entries, planes, colours), float((explained != 0).mean()))
+
+
+def is_blend(colours: Array, which: int) -> bool:
+    """Whether one of the colours (K, C) lies between two others."""
+    base = colours[:, None] - colours[which]  # from the colour to each of the others
+    for first in range(len(colours)):
+        step = colours - colours[first]
+        squared = np.maximum((step**2).sum(axis=1), 1e-6)
+        share = -(base[first] * step).sum(axis=1) / squared
+        rest = ((base[first] + share[:, None] * step) ** 2).sum(axis=1)
+        others = np.arange(len(colours)) != which
+        if first != which and bool(((rest < BLEND**2) & (share > 0.05) & (share < 0.95) & others).any()):
+            return True
+    return False
+
+
+def _inside(planes: Array) -> NDArray[np.bool_]:
+    """Which pixels (H, W) equal all of their direct neighbours."""
+    inside = np.ones(planes.shape[1:], np.bool_)
+    for axis in (1, 2):
+        equal = (np.abs(np.diff(planes, axis=axis)) <= SAME).all(axis=0)
+        first, last = (slice(None, -1), slice(1, None))
+        inside[(first, slice(None)) if axis == 1 else (slice(None), first)] &= equal
+        inside[(last, slice(None)) if axis == 1 else (slice(None), last)] &= equal
+    return inside
+
+
+def _peaks(values: Array, most: int) -> NDArray[np.float32]:
+    """Colours (K, C) that stand out among values (C, P): frequent, and far more so than those near them."""
+    key = np.zeros(values.shape[1], np.int64)
+    for channel in values:
+        key = key * 256 + np.clip(np.rint(channel), 0, 255).astype(np.int64)
+    keys, counts = np.unique(key, return_counts=True)
+    order = np.argsort(-counts, kind="stable")[:CANDIDATES]
+    keys, counts = keys[order], counts[order]
+    distinct = np.stack([keys >> 8 * shift & 255 for shift in range(len(values) - 1, -1, -1)], axis=1).astype(np.float32)
+    found: list[NDArray[np.float32]] = []
+    for colour, count in zip(distinct, counts.tolist(), strict=True):
+        if len(found) == most or count * 4 < FEWEST:
+            break
+        if found and np.abs(np.stack(found) - colour).max(axis=1).min() <= NEAR:
+            continue
+        distance = np.abs(distinct - colour).max(axis=1)
+        equal = counts[distance <= SAME].sum()
+        if equal >= FEWEST and equal >= PEAK * counts[distance <= NEAR].sum():
+            found.append(colour)
+    return np.stack(found) if found else np.zeros((0, len(values)), np.float32)
+
+
+@inlined
+def blend_of(planes: Array, y: int, x: int, first: Array, second: Array) -> Any:
+    """Share of the second colour in a pixel, 0…1, and the squared distance of the pixel from that blend."""
+    step, inner = 0.0, 0.0
+    for c in range(planes.shape[0]):
+        step += (second[c] - first[c]) ** 2
+        inner += (planes[c, y, x] - first[c]) * (second[c] - first[c])
+    share = min(max(inner / max(step, 1e-6), 0.0), 1.0)
+    rest = 0.0
+    for c in range(planes.shape[0]):
+        rest += (planes[c, y, x] - first[c] - share * (second[c] - first[c])) ** 2
+    return share, rest
+
+
+@kernel
+def nearest_colours(planes: Array, colours: Array) -> tuple[Array, Array]:
+    """Nearest colour (H, W) int32 of every pixel, and whether it is equal to the eye, (H, W) uint8."""
+    channels, height, width = planes.shape
+    entries, equal = np.zeros((height, width), np.int32), np.zeros((height, width), np.uint8)
+    for y in range(height):
+        for x in range(width):
+            if x > 0 and entries[y, x - 1] < len(colours):  # most pixels equal the one before
+                same = True
+                for c in range(channels):
+                    same = same and planes[c, y, x] == planes[c, y, x - 1]
+                if same:
+                    entries[y, x], equal[y, x] = entries[y, x - 1], equal[y, x - 1]
+                    continue
+            best = np.inf
+            for k in range(len(colours)):
+                largest, squared = 0.0, 0.0
+                for c in range(channels):
+                    step = abs(planes[c, y, x] - colours[k, c])
+                    largest = max(largest, step)
+                    squared += step * step
+                if squared < best:
+                    best = squared
+                    entries[y, x], equal[y, x] = k, 1 if largest <= NEAR else 0
+    return entries, equal
+
+
+@kernel
+def pure_pixels(entries: Array, equal: Array, colours: int) -> tuple[Array, Array]:
+    """Which pixels (H, W) are part of a square of four equal ones, and so no blend; and the number of them per colour."""
+    height, width = entries.shape
+    pure = np.zeros((height, width), np.bool_)
+    for y in range(height - 1):
+        for x in range(width - 1):
+            own = entries[y, x]
+            alike = entries[y, x + 1] == own and entries[y + 1, x] == own and entries[y + 1, x + 1] == own
+            if alike and equal[y, x] and equal[y, x + 1] and equal[y + 1, x] and equal[y + 1, x + 1]:
+                pure[y, x], pure[y, x + 1], pure[y + 1, x], pure[y + 1, x + 1] = True, True, True, True
+    number = np.zeros(colours, np.int64)
+    for y in range(height):
+        for x in range(width):
+            if pure[y, x]:
+                number[entries[y, x]] += 1
+    return pure, number
+
+
+@inlined
+def colours_around(entries: Array, pure: Array, equal: Array, number: Array, y: int, x: int, near: Array) -> Any:
+    """Colours within reach of a pixel, of squares or of lines that have none, into `near`; how many."""
+    count = 0
+    for v in range(max(y - REACH, 0), min(y + REACH + 1, entries.shape[0])):
+        for u in range(max(x - REACH, 0), min(x + REACH + 1, entries.shape[1])):
+            if pure[v, u] or (equal[v, u] and number[entries[v, u]] == 0):
+                known = False
+                for k in range(count):
+                    known = known or near[k] == entries[v, u]
+                if not known:
+                    near[count] = entries[v, u]
+                    count += 1
+    return count
+
+
+@kernel
+def explain(planes: Array, colours: Array) -> tuple[Array, Array]:
+    """The colour (H, W) int32 that has the largest part in each pixel; 1 where it is that colour, 2 a blend, 0 neither, uint8.
+
+    A pixel that has one of the colours, but does not lie in or beside a square of it, may well be a blend of two others.
+    """
+    height, width = planes.shape[1:]
+    entries, equal = nearest_colours(planes, colours)
+    pure, number = pure_pixels(entries, equal, len(colours))
+    found, state = entries.copy(), equal.copy()
+    near = np.empty((2 * REACH + 1) ** 2, np.int32)
+    for y in range(height):
+        for x in range(width):
+            own = entries[y, x]
+            if pure[y, x] or (equal[y, x] and number[own] == 0):
+                continue
+            beside = False
+            for v, u in ((y - 1, x), (y + 1, x), (y, x - 1), (y, x + 1)):
+                if 0 <= v < height and 0 <= u < width and pure[v, u] and entries[v, u] == own:
+                    beside = True
+            if equal[y, x] and beside:
+                continue
+            count = colours_around(entries, pure, equal, number, y, x, near)
+            best, blended = BLEND * BLEND, False
+            for i in range(count):
+                for j in range(i + 1, count):
+                    share, rest = blend_of(planes, y, x, colours[near[i]], colours[near[j]])
+                    if rest < best:
+                        best, blended, found[y, x] = rest, True, near[j] if share > 0.5 else near[i]
+            if not blended and not equal[y, x]:
+                for i in range(count):  # a line so thin that its colour is not to be seen nearby
+                    for j in range(min(len(colours), FREQUENT)):
+                        share, rest = blend_of(planes, y, x, colours[near[i]], colours[j])
+                        if rest < best:
+                            best, blended, found[y, x] = rest, True, j if share > 0.5 else near[i]
+            if blended:
+                state[y, x] = 2
+    return found, state
+
+
+@kernel
+def connected(entries: Array, planes: Array, colours: Array) -> Array:
+    """Entries (H, W) in which no line hangs together by the corner of a pixel only: the colour with the larger part takes over."""
+    height, width = entries.shape
+    entries = entries.copy()
+    for y in range(height - 1):
+        for x in range(width - 1):
+            a, b = entries[y, x], entries[y, x + 1]
+            if a == b or entries[y + 1, x + 1] != a or entries[y + 1, x] != b:
+                continue
+            one, _ = blend_of(planes, y, x, colours[a], colours[b])
+            two, _ = blend_of(planes, y, x + 1, colours[a], colours[b])
+            three, _ = blend_of(planes, y + 1, x, colours[a], colours[b])
+            four, _ = blend_of(planes, y + 1, x + 1, colours[a], colours[b])
+            if one + two + three + four < 2.0:  # the first colour has the larger part
+                if two < three:
+                    entries[y, x + 1] = a
+                else:
+                    entries[y + 1, x] = a
+            elif one > four:
+                entries[y, x] = b
+            else:
+                entries[y + 1, x + 1] = b
+    return entries

@@ -124,6 +124,14 @@ def test_thin_strokes_are_kept():
     assert drawing.points < 90
 
 
+def test_a_fill_that_ends_under_its_outline_gives_the_outline_no_third_colour():
+    curve = 'd="M12 32C12 8 50 10 52 30S40 56 30 54 12 46 12 32z"'
+    fill, line = (f'<path fill="{colour}" stroke-width="3.6" {curve} ' for colour in ("#fcea2b", "none"))
+    drawing, _ = traced(f'{fill}stroke="#fcea2b"/>{line}stroke="#000"/>')
+    assert [fill for fill, _ in paths(drawing)] == ["#fff", "#000", "#fcea2b"]
+    assert drawing.points < 60
+
+
 def test_colours_are_those_of_the_picture_and_not_means():
     inside = '<circle cx="20" cy="20" r="12" fill="#fe9000"/>'
     inside += '<rect x="36" y="30" width="20" height="25" fill="#000"/><path fill="#0a5" d="M10 60 30 40 34 60z"/>'

@@ -21,6 +21,7 @@ Array = NDArray[Any]
 WHOLE = 1.5  # units of the noise squared per sample, up to which a ring is one circle
 FEWEST_ON_CIRCLE = 5  # samples
 LARGEST_DEVIATION = 0.6  # root mean square, pixels: beyond it longer pieces are not tried
+BULGE = 0.08  # pixels²: samples of a circle of radius r lie this over r inside it, since pixels average over its curve
 PATIENCE = 8  # failures in a row after which no longer piece is tried
 LARGEST_TURN = 6.0  # radians that one piece of a circle may turn
 REACH = 4  # samples on either side by which the sharpest turn of a ring is found
@@ -214,6 +215,7 @@ def cheapest_pieces(
             places[j, 0] += path[0, 0]
             places[j, 1] += path[0, 1]
             if kinds[j] == CIRCLE:
+                places[j, 2] += BULGE / places[j, 2]
                 places[j, 3] = sense_of(path, firsts[j], lasts[j], places[j])
             lengths[j] = sums[lasts[j] + 1, 9] - sums[firsts[j] + 1, 9]
             firsts[j] += turn

@@ -19,6 +19,7 @@ SAME, NEAR = 2.0, 12.0  # grey levels in any channel: equal but for rounding, an
 PEAK = 0.6  # share that a flat colour has of all pixels near it; in a gradient it is about a tenth
 FEWEST = 4  # pixels of a colour
 BLEND = 14.0  # distance, in grey levels, up to which a pixel is a blend of two colours
+SHINE = 0.45  # largest share of a third colour in a blend
 REACH = 2  # pixels around a blend in which its colours are looked for
 FLAT = 0.9  # share of the pixels that a palette must explain in artwork
 FEWEST_EQUAL = 0.3  # share of the pixels that are no blends; with fewer it is no artwork, and nothing more is looked at
@@ -196,6 +197,34 @@ def colours_around(entries: Array, pure: Array, equal: Array, number: Array, y: 
     return count
 
 
+@inlined
+def layered_blend(planes: Array, y: int, x: int, colours: Array, near: Array, count: int, own: int) -> Any:
+    """Whether a pixel is a blend of two colours nearby and a little of a third, and which of the two has the larger part.
+
+    A fill that ends exactly under the outer edge of its outline shines through where the edge is anti-aliased.
+    """
+    least, blended = SHINE, False
+    for i in range(count):
+        for j in range(i + 1, count):
+            one, two = colours[near[i]], colours[near[j]]
+            for k in range(min(len(colours), FREQUENT)):
+                if k in (near[i], near[j]):
+                    continue
+                jj, kk, jk, pj, pk, pp = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+                for c in range(planes.shape[0]):
+                    a, b, v = two[c] - one[c], colours[k, c] - one[c], planes[c, y, x] - one[c]
+                    jj, kk, jk = jj + a * a, kk + b * b, jk + a * b
+                    pj, pk, pp = pj + v * a, pk + v * b, pp + v * v
+                determinant = jj * kk - jk * jk
+                if determinant < 1e-3 * jj * kk:
+                    continue
+                s, t = (pj * kk - pk * jk) / determinant, (pk * jj - pj * jk) / determinant
+                if s < 0.0 or t < 0.0 or s + t > 1.0 or t >= least or pp - s * pj - t * pk > BLEND * BLEND:
+                    continue
+                least, blended, own = t, True, near[j] if pj > 0.5 * jj else near[i]
+    return blended, own
+
+
 @kernel
 def explain(planes: Array, colours: Array) -> tuple[Array, Array]:
     """The colour (H, W) int32 that has the largest part in each pixel; 1 where it is that colour, 2 a blend, 0 neither, uint8.
@@ -231,6 +260,8 @@ def explain(planes: Array, colours: Array) -> tuple[Array, Array]:
                         share, rest = blend_of(planes, y, x, colours[near[i]], colours[j])
                         if rest < best:
                             best, blended, found[y, x] = rest, True, j if share > 0.5 else near[i]
+            if not blended and not equal[y, x]:
+                blended, found[y, x] = layered_blend(planes, y, x, colours, near, count, found[y, x])
             if blended:
                 state[y, x] = 2
     return found, state

@@ -36,6 +36,11 @@ def test_what_is_not_covered_shows_as_a_gap():
     assert measure(GAP, np.zeros((10, 20, 3), np.uint8))["gap_largest"] == 255
 
 
+def test_a_drawing_that_says_how_it_fills_its_window_is_stretched_all_the_same():
+    text = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 4 4" preserveAspectRatio="xMidYMid"><path d="M0 0h4v4H0z"/></svg>'
+    assert not at_size(text, (6, 12)).any()
+
+
 def test_drawings_are_rendered_to_any_size():
     assert at_size(RED, (7, 31)).shape == (7, 31, 3)
     assert (at_size(RED, (7, 31)) == (255, 0, 0)).all()

@@ -142,7 +142,7 @@ def at_size(text: str, shape: tuple[int, ...], background: str = "#ffffff", rend
     head, tag, body = _parts(text)
     if "viewBox" not in tag and re.search(r'\bwidth="[0-9.]+', tag) and re.search(r'\bheight="[0-9.]+', tag):
         tag += f' viewBox="0 0 {_length(tag, "width"):g} {_length(tag, "height"):g}"'
-    tag = re.sub(r'\s(width|height)="[^"]*"', "", tag)
+    tag = re.sub(r'\s(width|height|preserveAspectRatio)="[^"]*"', "", tag)
     tag += f' width="{shape[1]}" height="{shape[0]}" preserveAspectRatio="none"'
     return renderer(head + tag + body, background)
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from generated_pictures import class_folders, generated
+from PIL import Image
 from torch.nn import functional
 
 from pixtree.models.timm_import import timm
@@ -13,9 +14,9 @@ from pixtree.training.labelled import Classification, answers, top1
 from pixtree.training.learners import learner_of, set_drop_path
 from pixtree.training.loop import train
 from pixtree.training.order import Order, Sample, Share
-from pixtree.training.pictures import Item, PictureBatches, Pictures
+from pixtree.training.pictures import Item, PictureBatches, Pictures, seed_all
 from pixtree.training.plan import Plan
-from pixtree.training.recipe import Augment, Model
+from pixtree.training.recipe import Augment, Model, read_recipe, shipped_recipes
 from pixtree.training.sources import source_of
 
 CONFIG = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)}
@@ -88,6 +89,19 @@ def test_pictures_are_mixed_the_same_way_whenever_they_are_read(tmp_path):
     assert first.classes.shape == (4, 2)
     assert torch.allclose(first.classes.sum(dim=1), torch.ones(4))
     assert mixture_of(Augment(), 2, 0.1) is None
+
+
+def test_no_draw_of_a_shipped_policy_fails():
+    policies = {
+        policy for name in shipped_recipes() for policy in getattr(getattr(read_recipe(name), "augment", None), "policies", ())
+    }
+    assert len(policies) == 2
+    strongest = tuple(policy.replace("rand-m9", "rand-m10") for policy in sorted(policies))  # which the noise may reach
+    transform = training_transform(Augment(policies=strongest), 16, CONFIG)
+    picture = Image.fromarray(generated(0, 0, 20))
+    for seed in range(400):  # without a bound, no bit would be left to posterize
+        seed_all(seed)
+        transform(picture)
 
 
 @pytest.mark.parametrize("workers", [0, 1])

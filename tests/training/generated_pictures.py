@@ -27,3 +27,18 @@ def class_folders(root, classes, each, held=0, size=40):
             for number in range(first, first + count):
                 Image.fromarray(generated(number, kind, size)).save(folder / f"{number}.png")
     return root
+
+
+def label_maps(root, each, held, size=40):
+    """Write images and maps of their classes as CamVid has them: the shape is class 1 or 2, the ground 0, and a corner void."""
+    for part, numbers in (("train", range(each)), ("val", range(each, each + held))):
+        for folder in (root / "images" / part, root / "labels" / part):
+            folder.mkdir(parents=True)
+        for number in numbers:
+            kind = number % 2
+            picture = generated(number, kind, size)
+            truth = np.where(abs(picture.astype(int) - COLOURS[kind]).max(axis=2) < 40, kind + 1, 0).astype(np.uint8)
+            truth[:4, :4] = 11
+            Image.fromarray(picture).save(root / "images" / part / f"{number}.png")
+            Image.fromarray(truth).save(root / "labels" / part / f"{number}.png")
+    return root

@@ -6,16 +6,21 @@ import pytest
 import torch
 import yaml
 from commands import invoke
-from generated_pictures import class_folders
+from generated_pictures import class_folders, label_maps
 from safetensors.torch import save_file
 
 from pixtree.cli.main import app
 from pixtree.cli.recipe import NAMES
+from pixtree.evaluation.labelled_folders import labelled_set
 from pixtree.models.timm_import import timm
 from pixtree.training import presets
+from pixtree.training.learners import learner_of
 from pixtree.training.logs import read_log
-from pixtree.training.recipe import ClassificationRecipe, read_recipe, shipped_recipes
+from pixtree.training.optimisers import SCALE, parameter_groups
+from pixtree.training.plan import Plan
+from pixtree.training.recipe import ClassificationRecipe, Model, read_recipe, shipped_recipes
 from pixtree.training.running import plan_of
+from pixtree.training.segmenters import LayeredSegmenter, load_segmenter, mean_iou
 
 AUGMENT = "rand.aug. / aug3"
 DROPPED = {"small": 0.1, "base": 0.2}
@@ -157,16 +162,22 @@ def data(tmp_path):
     return class_folders(tmp_path / "data", classes=2, each=3, held=1)
 
 
+@pytest.fixture
+def roads(tmp_path):
+    return label_maps(tmp_path / "roads", each=6, held=2)
+
+
 CHANGES = {  # what makes a plan of the paper's quick to measure
     "pretrain": ["model.classes=2", "model.arguments.depth=1"],
     "retrofit": ["model.classes=2", "model.arguments.depth=1"],
     "finetune": ["model.classes=2", "model.arguments.depth=1"],
-    "segment": ["model.arguments.depth=1"],
+    "segment": ["model.arguments.depth=1", "layout=camvid"],
 }
 
 
 @pytest.mark.parametrize("name", shipped_recipes())
-def test_every_recipe_prints_its_plan(name, data, tmp_path):
+def test_every_recipe_prints_its_plan(name, data, roads, tmp_path):
+    data = roads if name.startswith("segment") else data
     changes = [word for change in CHANGES.get(name, ()) for word in ("--set", change)]
     result = invoke(app, ["train", "recipe", name, str(data), "-o", str(tmp_path / "run"), "--dry-run", *changes])
     assert result.exit_code == 0, result.output
@@ -198,11 +209,12 @@ def two_steps(batch):
 
 
 @pytest.mark.slow
-def test_two_steps_of_every_laptop_variant(data, weights, tmp_path):
-    for name in ("tokenizer_laptop", "pretrain_laptop", "finetune_laptop", "retrofit_laptop"):  # in the order of their starts
-        start = {"finetune_laptop": tmp_path / "pretrain_laptop", "retrofit_laptop": weights}.get(name)
-        more = [] if start is None else ["--start", str(start)]
-        found = follow(name, data, tmp_path / name, *two_steps(4), *more)
+def test_two_steps_of_every_laptop_variant(data, roads, weights, tmp_path):
+    starts = {"finetune_laptop": tmp_path / "pretrain_laptop", "retrofit_laptop": weights, "segment_laptop": weights}
+    for short in ("tokenizer", "pretrain", "finetune", "retrofit", "segment"):  # in the order of their starts
+        name = f"{short}_laptop"
+        more = ["--start", str(starts[name])] if name in starts else []
+        found = follow(name, roads if short == "segment" else data, tmp_path / name, *two_steps(4), *more)
         assert found["steps"] == 2
         assert len(read_log(tmp_path / name / "log.jsonl")) == 2
 
@@ -256,7 +268,8 @@ def refused(result, words, code=1):
         ("pretrain", ["task=paint"], "task"),
         ("pretrain", [], "expected 1000 classes, the data has 2; give other data, or --set model.classes=2"),
         ("pretrian", [], "did you mean pretrain?"),
-        ("segment_laptop", [], "planned, not trained yet"),
+        ("segment_laptop", ["layout=town"], "expected another value for 'layout' in segment_laptop, got 'town'"),
+        ("segment_laptop", [], "expected a folder labels/train or trainannot"),
         ("finetune", ["model.classes=2"], "give --start with the folder of a run"),
         ("retrofit_laptop", ["model.start=none"], "to start from, found none at 'none'"),
         ("retrofit_laptop", ["model.name=vit_tiny_patch61"], "got 'vit_tiny_patch61'"),
@@ -312,3 +325,39 @@ def test_held_out_pictures_have_the_same_classes(data, tmp_path):
     (data / "val" / "class_0").rename(data / "val" / "class_9")
     result = invoke(app, ["train", "recipe", "pretrain_laptop", str(data), "-o", str(tmp_path / "run")])
     refused(result, "expected the same classes in both parts")
+
+
+def test_a_segmenter_is_trained_tested_and_read_back(roads, tmp_path):
+    small = [
+        "--set",
+        "model.arguments.depth=1",
+        "--set",
+        "model.image_size=48",
+        "--set",
+        "model.tokens=9",
+        "--set",
+        "model.start=fresh",
+    ]
+    found = follow("segment_laptop", roads, tmp_path / "run", *two_steps(4), *small)
+    assert (found["pictures"], found["steps"], found["tested"]) == (6, 2, 2)
+    assert 0 <= found["mean_iou"] <= 1
+    assert read_log(tmp_path / "run" / "log.jsonl")[0]["tokens"] == 9
+    segmenter = load_segmenter(tmp_path / "run")
+    assert segmenter.predict(torch.zeros(1, 3, 48, 48)).shape == (1, 48, 48)
+    held = labelled_set(roads, "camvid", "val")
+    assert mean_iou(segmenter, held, 48) == pytest.approx(found["mean_iou"])
+    with pytest.raises(FileNotFoundError, match="expected the folder of a segmentation"):
+        load_segmenter(roads)
+
+
+@pytest.mark.parametrize("tokenizer", ["pixtree", None])
+def test_rates_fall_from_the_head_of_a_segmenter_towards_its_stem(tokenizer):
+    model = Model(name="vit_tiny_patch16_224", image_size=48, tokenizer=tokenizer, arguments={"depth": 2})
+    segmenter = LayeredSegmenter(learner_of(model, 0), 3)
+    names = {id(parameter): name for name, parameter in segmenter.named_parameters()}
+    groups = parameter_groups(segmenter, Plan(layer_decay=0.5, decay=0.1))
+    rates = {names[id(one)]: group[SCALE] for group in groups for one in group["params"]}
+    inside = "model.backbone.vit" if tokenizer else "model"
+    assert rates["head.2.weight"] == 1.0
+    assert rates[f"{inside}.blocks.0.attn.qkv.weight"] == 0.5 * rates[f"{inside}.blocks.1.attn.qkv.weight"]
+    assert min(rates.values()) == rates["model.tokenizer.projection.weight" if tokenizer else "model.patch_embed.proj.weight"]

@@ -63,15 +63,14 @@ def recipe(
     if dry_run:
         if getattr(getattr(chosen, "model", None), "start", None) == GIVEN:
             typer.echo("note: A training needs --start with the folder of an earlier run; this is measured with fresh weights.")
-        if chosen.task == "segmentation":
-            typer.echo("note: Segmentation is planned, not trained yet; this is measured without the head.")
         _show_cost(run, workers)
         return
     output.mkdir(parents=True, exist_ok=True)
     with Steps(run.plan.steps) as report:
         found = trained(run, output, resume, report)
     if found:
-        tested = f", top-1 {found['top1']:.1%} of {found['tested']:.0f} held-out pictures" if "top1" in found else ""
+        measured = [f", {title} {found[key]:.1%}" for key, title in (("top1", "top-1"), ("mean_iou", "mIoU")) if key in found]
+        tested = "".join(measured) + (f" of {found['tested']:.0f} held-out pictures" if measured else "")
         typer.echo(f"loss {found['first_loss']:.4f} -> {found['last_loss']:.4f} over {found['steps']} steps{tested}: {output}")
 
 

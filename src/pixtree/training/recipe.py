@@ -158,9 +158,13 @@ class MaskLosses(Part):
 
 
 class SegmentationRecipe(Recipe):
-    """Fine-tuning for semantic segmentation: a head with one hidden layer, `hidden_ratio` times as wide as a token."""
+    """Fine-tuning for semantic segmentation: a head with one hidden layer, `hidden_ratio` times as wide as a token.
+
+    layout: in which way the data set lies on the disk, by the names of `pixtree evaluate`. Of `augment`, the crops are used.
+    """
 
     task: Literal["segmentation"]
+    layout: Literal["ade20k", "coco-stuff-164k", "coco-stuff-10k", "camvid", "voc"]
     model: Model
     hidden_ratio: int = Field(default=4, gt=0)
     loss: MaskLosses = MaskLosses()

@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from pixtree.evaluation.labelled_folders import labelled_set
 from pixtree.files import replacing, write_json
 from pixtree.training import presets
 from pixtree.training.augmentation import Mixed, mixture_of, plain_transform, training_transform
 from pixtree.training.checkpoints import Progress
-from pixtree.training.data import RandomCrops
+from pixtree.training.data import RandomCrops, refuse_validation_photos
 from pixtree.training.distilling import CHECKPOINT, OWN
 from pixtree.training.estimate import Estimate, estimated
 from pixtree.training.labelled import Classification, top1
@@ -24,8 +25,10 @@ from pixtree.training.order import Order
 from pixtree.training.pictures import PictureBatches, Pictures
 from pixtree.training.plan import Plan
 from pixtree.training.recipe import AnyRecipe, ClassificationRecipe, Recipe, SegmentationRecipe, TokenizerRecipe
-from pixtree.training.reconstruction import Losses, Pretraining
-from pixtree.training.segmentation_plan import BackboneCost
+from pixtree.training.reconstruction import Losses as ReconstructionLosses
+from pixtree.training.reconstruction import Pretraining
+from pixtree.training.segmenters import CountedSegmentation, LayeredSegmenter, keep_segmenter, mean_iou
+from pixtree.training.segmenting import LabelledBatches, Losses
 from pixtree.training.sources import learned_files, source_of
 from pixtree.training.token_parts import ByTokens, counts_of
 
@@ -61,9 +64,7 @@ def prepared(recipe: AnyRecipe, data: str, *, workers: int = 0, weights: bool = 
         return _reconstruction(recipe, data)
     if isinstance(recipe, ClassificationRecipe):
         return _classification(recipe, data, workers, weights)
-    if weights:
-        raise ValueError("a recipe of segmentation is planned, not trained yet, got a training; give --dry-run")
-    return _segmentation(recipe, data)
+    return _segmentation(recipe, data, weights)
 
 
 def plan_of(recipe: Recipe, pictures: int) -> Plan:
@@ -99,7 +100,7 @@ def _reconstruction(recipe: TokenizerRecipe, data: str) -> Run:
     files = learned_files(data)
     chosen = presets.PRESETS[wanted.preset].changed(wanted.features, wanted.tokens, None, None)
     torch.manual_seed(schedule.seed)
-    losses = Losses(recipe.loss.reconstruction, recipe.loss.association)
+    losses = ReconstructionLosses(recipe.loss.reconstruction, recipe.loss.association)
     objective = Pretraining(region_encoder(chosen.options), chosen.budget, losses)
     about = {"images": str(len(files)), "seed": str(schedule.seed)}
     return Run(
@@ -147,18 +148,43 @@ def _classification(recipe: ClassificationRecipe, data: str, workers: int, weigh
     )
 
 
-def _segmentation(recipe: SegmentationRecipe, data: str) -> Run:
-    """The plan of a segmentation, without its head and its label maps."""
-    files, schedule = learned_files(data), recipe.schedule
+def _segmentation(recipe: SegmentationRecipe, data: str, weights: bool) -> Run:
+    schedule, model, loss, augment = recipe.schedule, recipe.model, recipe.loss, recipe.augment
+    learned, held = (labelled_set(data, recipe.layout, split) for split in ("train", "val"))
+    refuse_validation_photos(one.image.name for one in learned.images)
+    if model.classes not in ("data", len(learned.classes)):
+        raise ValueError(
+            f"expected {model.classes} classes, the data has {len(learned.classes)}; give other data, or leave model.classes out"
+        )
     torch.manual_seed(schedule.seed)
-    learner = learner_of(recipe.model, 0, weights=False)
+    backbone = learner_of(model, 0, weights=weights)
+    if schedule.checkpointing:
+        backbone.set_grad_checkpointing()
+    config, size = backbone.pretrained_cfg, model.image_size
+
+    def batches(part: int | None) -> Batches:
+        return LabelledBatches(
+            learned.images,
+            (size, size),
+            config["mean"],
+            config["std"],
+            batch=part or schedule.batch,
+            part=part or schedule.part,
+            scale=augment.scale,
+            ratio=augment.ratio,
+            seed=schedule.seed,
+        )
+
     return Run(
         recipe,
-        BackboneCost(learner),
-        lambda part: RandomCrops(files, part or schedule.batch, recipe.model.image_size, schedule.seed),
-        plan_of(recipe, len(files)),
-        len(files),
-        lambda learned, folder: keep(learned, recipe.model, folder),
+        CountedSegmentation(
+            LayeredSegmenter(backbone, len(learned.classes), ratio=recipe.hidden_ratio), Losses(loss.bce, loss.focal, loss.gamma)
+        ),
+        batches,
+        plan_of(recipe, len(learned)),
+        len(learned),
+        lambda segmenter, folder: keep_segmenter(segmenter, model, folder),  # type: ignore[arg-type]
+        lambda segmenter: {"mean_iou": mean_iou(segmenter, held, size), "tested": float(len(held))},  # type: ignore[arg-type]
     )
 
 

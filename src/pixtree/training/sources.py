@@ -83,8 +83,7 @@ def _tables(root: Path) -> tuple[Any, Any | None]:
 def learned_files(data: str) -> tuple[Path, ...]:
     """The pictures of a folder to learn from, where their classes do not matter."""
     root = Path(data)
-    known = [root / name for name in LEARNED] + [root / "images" / name for name in LEARNED]  # the second beside label maps
-    return image_files(next((path for path in known if path.is_dir()), root))
+    return image_files(next((root / name for name in LEARNED if (root / name).is_dir()), root))
 
 
 def names_of(reader: Any) -> Iterator[str]:

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw, ImageFilter, ImageFont
 from skimage import data
 
 from pixtree.evaluation.renderers import at_size
@@ -207,6 +207,22 @@ def test_photographs_are_recognised(name):
     picture = np.asarray(getattr(data, name)())
     step = max(picture.shape[0] // 200, 1)
     assert not vectorize(np.ascontiguousarray(picture[::step, ::step]), paths=20, fast=True).artwork
+
+
+def icon_with_alpha(shadow):
+    image = Image.new("RGBA", (80, 80))
+    if shadow:
+        ImageDraw.Draw(image).rounded_rectangle((10, 14, 70, 74), 12, fill=(0, 0, 0, 110))
+        image = image.filter(ImageFilter.GaussianBlur(4))
+    ImageDraw.Draw(image).rounded_rectangle((10, 8, 70, 68), 12, fill=(94, 60, 190, 255))
+    return np.asarray(image)
+
+
+def test_icons_with_a_soft_shadow_keep_it_and_others_are_artwork():
+    soft, plain = (vectorize(icon_with_alpha(shadow)) for shadow in (True, False))
+    assert plain.artwork
+    assert not soft.artwork
+    assert len(set(re.findall(r'fill-opacity="([^"]+)"', str(soft)))) > 5
 
 
 def test_what_is_asked_for_wins():

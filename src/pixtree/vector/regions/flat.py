@@ -23,6 +23,7 @@ SHINE = 0.45  # largest share of a third colour in a blend
 REACH = 2  # pixels around a blend in which its colours are looked for
 FLAT = 0.9  # share of the pixels that a palette must explain in artwork
 FEWEST_EQUAL = 0.3  # share of the pixels that are no blends; with fewer it is no artwork, and nothing more is looked at
+SOFT = 0.02  # share of the visible pixels in soft shadows, above which a picture with alpha is not flat
 FREQUENT = 16  # colours that a line too thin to show its own may have
 ROUNDS = 12  # colours of lines too thin to have an inside, found one after the other
 
@@ -51,6 +52,8 @@ def flat_colours(planes: NDArray[np.float32]) -> FlatColours:
     First the colours of areas, whose pixels equal all their neighbours. Then, one after the other, the most frequent colour of
     pixels that are neither in the palette nor blends of two of its colours: those of thin lines.
     """
+    if len(planes) == 4 and _soft_share(planes[3]) > SOFT:
+        return FlatColours(np.zeros((0, 4), np.float32), np.zeros(planes.shape[1:], np.int32), 0.0)
     colours = _peaks(planes[:, _inside(planes)], MOST_COLOURS)
     areas = len(colours)
     nearest, equal = nearest_colours(planes, colours)
@@ -72,6 +75,17 @@ def flat_colours(planes: NDArray[np.float32]) -> FlatColours:
             if np.count_nonzero(less) >= np.count_nonzero(explained):
                 colours, entries, explained = fewer, less_entries, less
     return FlatColours(colours, connected(entries, planes, colours), float((explained != 0).mean()))
+
+
+def _soft_share(alpha: Array) -> float:
+    """Share of the visible pixels that lie inside a shadow or a glow: partly transparent, as all around them, but not alike."""
+    partly = np.pad((alpha > NEAR) & (alpha < 255 - NEAR), 1)
+    steps = np.pad(np.abs(np.diff(alpha, axis=0)) > SAME, ((1, 0), (0, 0))) | np.pad(
+        np.abs(np.diff(alpha, axis=1)) > SAME, ((0, 0), (1, 0))
+    )
+    around = partly[:-2, 1:-1] & partly[2:, 1:-1] & partly[1:-1, :-2] & partly[1:-1, 2:]
+    soft = partly[1:-1, 1:-1] & around & steps
+    return float(soft.sum() / max(np.count_nonzero(alpha > NEAR), 1))
 
 
 def is_blend(colours: Array, which: int) -> bool:

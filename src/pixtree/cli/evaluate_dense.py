@@ -7,7 +7,7 @@ import typer
 
 from pixtree.cli.errors import reported
 from pixtree.cli.progress import Progress
-from pixtree.cli.salient import ModelName, PictureSize, RegionCount, SideRule, WeightsFile, named_model
+from pixtree.cli.salient import ModelName, PictureSize, RegionCount, SideRule, WeightsFile
 
 Folder = Annotated[
     Path, typer.Argument(help="A folder of images and labels in the layout that --layout names.", show_default=False)
@@ -101,10 +101,11 @@ def salient(
     from pixtree.evaluation.records import PACKAGES, provenance, write_record
     from pixtree.evaluation.report import table
     from pixtree.evaluation.salient import Found, Way, measured, summary
+    from pixtree.evaluation.variants import model_of
     from pixtree.tasks.sides import checked_rule
 
     photos, rule = labelled_set(folder, "salient", limit=limit), checked_rule(side)
-    loaded = named_model(model, weights)
+    loaded = model_of(model, weights)
     ways = [Way("its own", None), Way("its own, snapped", None, "snap"), Way("its own, bilateral solver", None, "bilateral")]
     if tokens:
         ways += [Way(f"{tokens} regions", tokens), Way(f"{tokens} regions, snapped", tokens, "snap")]

@@ -1,7 +1,7 @@
 """`pixtree salient`: the object of a photo that stands out to a Vision Transformer."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -58,6 +58,7 @@ def salient(
 
     import numpy as np
 
+    from pixtree.evaluation.variants import model_of
     from pixtree.exports.pictures import boundaries, save_png
     from pixtree.images import checked
     from pixtree.tasks.salient import salient as salient_object
@@ -65,7 +66,7 @@ def salient(
     picture = checked(image)
     mask = salient_object(
         picture,
-        named_model(model, weights),
+        model_of(model, weights),
         tokens=tokens or None,
         side=side,
         refine=None if refine == "none" else refine,
@@ -78,19 +79,6 @@ def salient(
     if overlay is not None:
         save_png(overlay, boundaries(picture, mask.astype(np.int32)))
         typer.echo(f"outline: {overlay}")
-
-
-def named_model(name: str, weights: Path | None) -> Any:
-    """A model of timm by name, or the retrofit of a folder, in `eval()`."""
-    if Path(name).is_dir():
-        if weights is not None:
-            raise UsageError(f"a folder brings its own weights, got {weights.name!r} with it; leave --weights out")
-        from pixtree.models.vit import PixtreeViT
-
-        return PixtreeViT.from_pretrained(name).eval()
-    from pixtree.models import weights as files
-
-    return files.named_model(name, weights)
 
 
 def _check(output: Path, overlay: Path | None, refine: str) -> None:

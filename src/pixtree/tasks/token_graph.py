@@ -85,7 +85,7 @@ def token_shares(reading: Reading, labels: LabelMap) -> Values:
     tokens = len(reading.features)
     pairs = labels.ravel().astype(np.int64) * tokens + labels_at(reading, labels.shape).ravel()
     pixels = np.bincount(pairs, minlength=count * tokens).reshape(count, tokens)
-    shares: NDArray[np.float64] = pixels / pixels.sum(axis=1, keepdims=True)
+    shares: Values = pixels / pixels.sum(axis=1, keepdims=True)
     return shares
 
 

@@ -26,7 +26,9 @@ Source = Annotated[
 ]
 Destination = Annotated[Path, typer.Argument(help="The folder for results and their manifest; it is made.", show_default=False)]
 To = Annotated[str | None, typer.Option("--to", help="Write a folder, webdataset or parquet; by default what the source is.")]
-Engine = Annotated[str, typer.Option(help="pool: processes on this machine; ray: a Ray cluster (RAY_ADDRESS), or a local one.")]
+Engine = Annotated[
+    str, typer.Option(help="Where to work: pool, processes on this machine, or ray, a Ray cluster (RAY_ADDRESS) or a local one.")
+]
 Workers = Annotated[int | None, typer.Option(help="Number of processes; by default one per processor.")]
 Shard = Annotated[
     str, typer.Option(help="Do part i of n of the corpus, as i/n from 0/n: for a scheduler that starts n such commands.")

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from pixtree.evaluation.variants import cost_of, parameters_of
+from pixtree.runtime.backend import wait_for
 
 COLUMNS = [
     ["variant", "Variant", ""],
@@ -41,12 +42,10 @@ def photo_batch(batch: int, side: int) -> Tensor:
 @torch.inference_mode()
 def seconds(model: Any, images: Tensor) -> float:
     """The time that one batch takes."""
-    if images.is_cuda:
-        torch.cuda.synchronize()
+    wait_for(images.device)
     start = time.perf_counter()
     model(images)
-    if images.is_cuda:
-        torch.cuda.synchronize()
+    wait_for(images.device)
     return time.perf_counter() - start
 
 

@@ -28,3 +28,9 @@ def is_host(device: torch.device) -> bool:
 def pins_memory(device: torch.device) -> bool:
     """Whether copies between the host and `device` are faster from memory that stays in place, and can then run by themselves."""
     return device.type == "cuda"
+
+
+def wait_for(device: torch.device) -> None:
+    """Wait until all work on `device` is done; that of the host is done when its functions return."""
+    if not is_host(device):
+        torch.accelerator.synchronize(device)

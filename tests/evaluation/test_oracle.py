@@ -7,9 +7,11 @@ import pytest
 from commands import invoke
 from PIL import Image
 
+import pixtree
 from pixtree.cli.main import app
 from pixtree.evaluation.labelled_folders import IGNORED, labelled_set
-from pixtree.evaluation.oracle import majority, oracle
+from pixtree.evaluation.oracle import coarse_oracle, majority, oracle
+from pixtree.models.timm_import import timm
 
 
 def test_every_region_takes_the_class_of_most_counted_pixels():
@@ -53,3 +55,14 @@ def test_wrong_names_are_one_sentence(folder):
     for words in (["--methods", "magic"], ["--layout", "magic"], ["--tokens", "many"]):
         done = invoke(app, ["evaluate", "oracle", str(folder), *words])
         assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+
+
+@pytest.mark.parametrize("rule", ["tree", "tome"])
+def test_nested_partitions_of_merging_tokens_allow_less_from_block_to_block(folder, rule):
+    vit = timm.create_model("vit_tiny_patch16_224", embed_dim=48, depth=4, num_heads=3, num_classes=0, img_size=(48, 64)).eval()
+    model = pixtree.coarsen(vit, schedule=[12, 9, 6, 3], rule=rule)
+    rows = list(coarse_oracle(labelled_set(folder, "camvid").images, 2, model, (48, 64)))[-1]
+    assert [(row["block"], row["regions"]) for row in rows] == [(1, 12.0), (2, 9.0), (3, 6.0), (4, 3.0)]
+    falling = [row["accuracy"] for row in rows]
+    assert falling == sorted(falling, reverse=True)
+    assert falling[0] == pytest.approx(1 - 7 / 60)  # of the cells at 30 to 45 px, 7 columns lie left of the border

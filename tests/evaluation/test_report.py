@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pixtree.evaluation.report import is_current, render, table, write_report
+from pixtree.evaluation.report import is_current, render, section, table, write_report
 from pixtree.evaluation.superpixels import MEASURES
 
 HEAD = {
@@ -61,3 +61,12 @@ def test_a_record_of_an_unknown_kind_is_named_with_the_choices(tmp_path):
 def test_the_committed_page_says_what_the_committed_records_say():
     root = Path(__file__).parents[2]
     assert is_current(root / "benchmarks" / "results", root / "docs" / "results.md")
+
+
+def test_targets_are_met_or_not_in_words():
+    record = {"benchmark": "table", "title": "t", "command": "c", "date": "d", "machine": {"cpu": "x", "cores": 1, "platform": "p"}}
+    bars = [{"what": "a", "wanted": "> 0", "found": 1.0, "met": True}, {"what": "b", "wanted": "> 0", "found": -1.0, "met": "no"}]
+    text = section({**record, "columns": [["a", "A", ""]], "rows": [{"a": True}], "bars": bars}, "t.json")
+    assert "| a | > 0 | 1 | yes |" in text
+    assert "| b | > 0 | -1 | no |" in text
+    assert "| yes |" in text.partition("Target")[0]

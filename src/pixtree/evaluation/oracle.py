@@ -4,15 +4,20 @@ Every region takes the class that most of its pixels have, so the mIoU bounds th
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn import functional
 
 from pixtree.evaluation.labelled_folders import IGNORED, LabelledImage
 from pixtree.evaluation.segmentation import Confusion, boundary_f
 from pixtree.evaluation.superpixel_comparison import method, warm_up
+
+if TYPE_CHECKING:
+    from pixtree.models.coarsening.model import CoarseViT
+    from pixtree.models.positions import Grid
 
 Labels = NDArray[np.integer]
 
@@ -69,3 +74,23 @@ def oracle(
         for (name, count), tally in tallies.items():
             tally.add(method(name, count).raw_labels(pixels), truth)
         yield [{"method": name, "tokens": count, **tally.row()} for (name, count), tally in tallies.items()]
+
+
+@torch.inference_mode()
+def coarse_oracle(
+    images: Iterable[LabelledImage], classes: int, model: "CoarseViT", size: "Grid"
+) -> Iterator[list[dict[str, Any]]]:
+    """The same for the nested partitions of a model whose tokens merge: one row per block, for images that it sees at a size.
+
+    Rows have the number of the block, from 1, and `regions`, the tokens that are left after it.
+    """
+    from pixtree.tasks.salient import colour_picture, seen_by
+
+    tallies = [Tally(classes) for _ in model.counts]
+    for image in images:
+        truth = image.labels()
+        _, tree = model.forward_tree(seen_by(model, colour_picture(image.pixels()), size))
+        for block, tally in enumerate(tallies):
+            maps = tree.maps(block)[:, None].float()
+            tally.add(functional.interpolate(maps, truth.shape, mode="nearest-exact")[0, 0].numpy().astype(np.int64), truth)
+        yield [{"block": block + 1, **tally.row()} for block, tally in enumerate(tallies)]

@@ -74,6 +74,8 @@ def table(columns: Sequence[tuple[str, str, str]], rows: Sequence[Record]) -> st
 def _cell(value: Any, form: str) -> str:
     if value is None:
         return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return format(value, form) if isinstance(value, int | float) and form else str(value)
 
 

@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup run docs test test-all test-shuffled test-lowest check mutate clean
+.PHONY: setup run docs records test test-all test-shuffled test-lowest check mutate clean
 
 setup: .venv/ready
 
@@ -49,6 +49,9 @@ test-lowest: .venv-lowest/ready  ## the lowest versions that pyproject.toml allo
 
 mutate: setup  ## 300 seeded mutants against the tests that cover them, about an hour; the same command continues an interrupted run
 	$(BIN)/python benchmarks/mutation --count 300 --seed 0 --workers 2 --again -o benchmarks/results/mutation.json
+
+records: setup  ## which records of benchmarks/results still hold; measures the quick ones again that do not
+	$(BIN)/python benchmarks/records.py
 
 clean:
 	rm -rf .venv .venv-lowest out

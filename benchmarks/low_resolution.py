@@ -111,8 +111,8 @@ def accuracy(model: torch.nn.Module, images: Tensor, classes: Tensor) -> float:
 
 
 def record(rows: list[dict], options: argparse.Namespace) -> dict:
-    command = f"python benchmarks/low_resolution.py --images {options.images.name} --limit {options.limit} --sizes "
-    weights = " --weights weights" if options.weights else ""
+    command = f"python benchmarks/low_resolution.py --images $PIXTREE_DATA/{options.images.name} --limit {options.limit} --sizes "
+    weights = " --weights $PIXTREE_DATA/weights" if options.weights else ""
     return {
         "benchmark": "table",
         "title": "Small pictures",

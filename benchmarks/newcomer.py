@@ -22,6 +22,7 @@ from skimage import data
 from pixtree.evaluation.records import provenance, write_record
 
 ROOT = Path(__file__).parents[1]
+MEASURES = ("src/pixtree",)  # which the commands of the README load
 # What is typed, by the beginning of its line in the README.
 INSTALL = "pip install -c constraints.txt"
 LABELS, DRAWING = "pixtree segment photo.jpg -o labels.png", "pixtree vectorize photo.jpg -o drawing.svg"

@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 from pixtree.evaluation.records import provenance, write_record
 
 ROOT = Path(__file__).parents[1]
+MEASURES = ("src/pixtree", "tests")  # which processes of its own load
 SEEDS = ROOT / "tests" / "random_orders.txt"
 KEPT = ROOT / "out" / "random_order.json"  # not the record: a test compares those with the page of results
 COLUMNS = [

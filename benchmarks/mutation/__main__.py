@@ -25,6 +25,7 @@ from processes import CONTROL, Job, end, load_libraries, outcome, start
 from reach import Reach, Sources
 
 ROOT = Path(__file__).parents[2]
+MEASURES = ("src/pixtree", "tests")  # which processes of its own load
 FOLDERS = ("trees", "tokenizer", "kernels/reference", "vector")
 EXPLAINED = Path(__file__).parent / "explained.json"
 KILLED = ("failed", "timed out", "crashed")

@@ -12,6 +12,7 @@ from pixtree.cli.evaluate_dense import oracle, salient
 from pixtree.cli.evaluate_models import COMMANDS
 from pixtree.cli.evaluate_vectors import vectors
 from pixtree.cli.options import parsed_counts
+from pixtree.cli.tables import named
 
 if TYPE_CHECKING:
     from pixtree.evaluation.datasets import AnnotatedPhoto
@@ -66,12 +67,12 @@ def superpixels(
     ready = compare_superpixels(photos, names, counts, workers or os.cpu_count() or 1)
     samples = [sample for some in _with_progress(ready, len(photos) * len(counts)) for sample in some]
     found = rows(samples)
-    folder = data_folder(data).name
+    folder = data_folder(data)
     limited = "" if limit is None else f" --limit {limit}"
-    command = f"pixtree evaluate superpixels {folder} --split {split} --tokens {tokens} --methods {methods}{limited}"
+    command = f"pixtree evaluate superpixels {named(folder)} --split {split} --tokens {tokens} --methods {methods}{limited}"
     _show(found)
     if output is not None:
-        write_record({**_heading(folder, split, photos), **provenance(command), "rows": found}, output)
+        write_record({**_heading(folder.name, split, photos), **provenance(command), "rows": found}, output)
     if csv is not None:
         write_table(found, csv)
     if plot is not None:

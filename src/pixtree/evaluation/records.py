@@ -1,4 +1,4 @@
-"""Records of benchmark runs as JSON and CSV files, with the command, date, machine and versions of the run."""
+"""Records of benchmark runs as JSON and CSV files, with the command, date, machine, versions and sources of the run."""
 
 import csv
 import math
@@ -10,18 +10,25 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from pixtree.evaluation.sources import source_hashes
 from pixtree.files import replacing, write_json
 
 PACKAGES = ("pixtree", "torch", "numpy", "numba", "scikit-image", "opencv-contrib-python-headless")
 
 
 def provenance(command: str, packages: Iterable[str] = PACKAGES) -> dict[str, Any]:
-    """Command, UTC date, machine and versions, with which every record starts."""
+    """What every record starts with: command, UTC date, machine, versions, hashes of the measured sources, and minutes.
+
+    The minutes are those of the processor that this process and its ended children have used so far, so that it is known what a
+    rerun costs on a machine with other work on it as well; a run that went on after an interruption counts its last part alone.
+    """
     return {
         "command": command,
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "cpu_minutes": round(sum(os.times()[:4]) / 60, 1),
         "machine": {"cpu": cpu_model(), "cores": os.cpu_count(), "platform": f"{platform.system()} {platform.machine()}"},
         "versions": {"python": platform.python_version(), **versions_of(packages)},
+        "source_hashes": source_hashes(command),
     }
 
 

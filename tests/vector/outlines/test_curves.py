@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pixtree.kernels.cracks import planar_map
-from pixtree.vector.outlines.beziers import fit_cubic, fit_curves, line_deviation
+from pixtree.vector.outlines.beziers import fit_cubic, fit_curves, line_deviation, tangent
 from pixtree.vector.outlines.flattening import flattened
 from pixtree.vector.outlines.placement import Samples, crack_middles
 
@@ -67,3 +67,11 @@ def test_where_samples_do_not_tell_control_points_stand_at_thirds_of_the_chord()
 def test_the_deviation_from_a_chord_is_the_largest_distance_of_the_samples_between(end, expected):
     path = np.array([[0.0, 0.0], [1.0, 2.0], [3.0, -4.0], end])
     assert line_deviation(path, 0, 3) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("k", "towards", "way"), [(4, 6, (1.0, 0.0)), (6, 4, (-1.0, 0.0))])
+def test_the_tangent_of_a_short_piece_looks_no_farther_than_its_end(k, towards, way):
+    path = np.array([[0, -8], [0, -6], [0, -4], [0, -2], [0, 0], [1, 0], [2, 0], [2, 2], [2, 4], [2, 6]], float)
+    is_corner = np.zeros(10, bool)
+    is_corner[[0, 4, 6, 9]] = True
+    assert tangent(path, k, towards, towards, is_corner, 10, False) == pytest.approx(way)

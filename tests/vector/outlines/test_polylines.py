@@ -33,3 +33,14 @@ def test_a_ring_never_becomes_a_point_and_has_its_area_while_vertices_are_cheap(
     assert len(np.unique(points, axis=0)) >= 2
     area = abs(points[:-1, 0] @ points[1:, 1] - points[1:, 0] @ points[:-1, 1]) / 2
     assert price > 100 or area == pytest.approx(np.pi * 11**2, rel=0.1)
+
+
+def test_the_last_chord_of_a_ring_may_be_as_long_as_the_others():
+    labels = np.zeros((30, 30), np.int32)
+    labels[8:22, 8:22] = 1
+    arcs = planar_map(labels)
+    samples = Samples(*crack_middles(arcs.offsets, arcs.corners))
+    outlines = fit_polylines(samples, arcs, np.array([[0.0] * 3, [255.0] * 3]), unit=4, price=100.0)
+    ring = int(np.flatnonzero((arcs.left >= 0) & (arcs.right >= 0))[0])
+    points = outlines.points[outlines.offsets[ring] : outlines.offsets[ring + 1]] / outlines.unit
+    assert np.hypot(*(points[-1] - points[-2])) == 13.5

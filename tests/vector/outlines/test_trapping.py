@@ -5,7 +5,7 @@ import pytest
 
 from pixtree.kernels.cracks import planar_map
 from pixtree.vector.outlines.pieces import exact_outlines
-from pixtree.vector.outlines.trapping import painting_order, trapped
+from pixtree.vector.outlines.trapping import moved, painting_order, trapped
 
 
 def nested():
@@ -46,3 +46,18 @@ def test_the_loops_of_shapes_without_holes_have_the_arcs_that_they_had_or_their_
     inner = (arcs.left >= 0) & (arcs.right >= 0)
     used = np.where(found.loops >= 0, found.loops, ~found.loops)
     assert np.bincount(used, minlength=2 * count).tolist() == [1] * count + inner.astype(int).tolist()
+
+
+def test_the_border_of_the_picture_is_never_moved_whatever_is_painted_first():
+    arcs = nested()
+    border = np.flatnonzero((arcs.left < 0) | (arcs.right < 0))
+    found, _ = trapped(arcs, exact_outlines(arcs), np.array([3, 2, 1, 0]), np.ones(4), 0.5)
+    used = np.where(found.loops >= 0, found.loops, ~found.loops)
+    assert np.bincount(used)[border].tolist() == [1] * len(border)
+
+
+def test_the_ends_of_a_curve_move_at_right_angles_to_its_tangents():
+    points = np.array([[0, 0], [90, 60]], np.int32)
+    controls = np.array([[0, 0, 0, 0], [30, 0, 90, 20]], np.int32)  # leaves eastwards, arrives southwards
+    new_points, _ = moved(points, np.array([0, 2], np.int32), controls, np.array([False, True]), np.array([10.0]))
+    assert new_points.tolist() == [[0, 10], [80, 60]]

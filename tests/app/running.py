@@ -10,7 +10,8 @@ from contextlib import contextmanager
 import numpy as np
 from PIL import Image
 
-from pixtree.app.server import create_app
+from pixtree.app.limits import Limits
+from pixtree.app.server import create_app, warm_up
 from pixtree.app.serving import hosts_for, listening, server_of
 
 HOST = "127.0.0.1"
@@ -18,7 +19,8 @@ HOST = "127.0.0.1"
 
 @contextmanager
 def running(limits=None, model=None):
-    """The port of a server, which ends with the block."""
+    """The port of a server, which ends with the block. Its kernels are warm: compiling may take longer than an answer may."""
+    warm_up(Limits())
     listener = listening(HOST, 0)
     app = create_app(limits, model=model, hosts=hosts_for(HOST))
     server = server_of(app, HOST, listener.getsockname()[1])

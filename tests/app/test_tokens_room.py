@@ -1,5 +1,8 @@
 """The Tokens room, used as a person would, in Chromium, without a model and with one."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -17,7 +20,7 @@ from pixtree.app.rooms.tokens import SIDE, reduced
 from pixtree.app.wire import unpacked
 from pixtree.models.timm_import import timm
 
-TINY = "vit_tiny_patch16_224"
+TINY, DEIT = "vit_tiny_patch16_224", "deit_tiny_patch16_224"
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +30,9 @@ def picture():
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
+    """A model of random weights, or DeiT-Tiny where the pictures of the docs are renewed."""
+    if os.environ.get("PIXTREE_SCREENSHOTS"):
+        return Model.load(DEIT, Path(os.environ["PIXTREE_DATA"]) / "weights" / f"{DEIT}.fp16.safetensors")
     torch.manual_seed(0)
     path = tmp_path_factory.mktemp("weights") / "tiny.safetensors"
     save_file(timm.create_model(TINY).state_dict(), path)
@@ -87,6 +93,78 @@ def test_a_server_without_a_model_says_how_to_get_one(address, picture):
     assert (status, "--model" in sentence(body)) == (404, True)
 
 
+@pytest.fixture(scope="module")
+def model_address(model):
+    with running(model=model) as port:
+        yield port
+
+
+@pytest.mark.parametrize(
+    ("query", "options"),
+    [
+        ("", {}),
+        ("?tokens=50&side=centre", {"tokens": 50, "side": "centre"}),
+        ("?snap=false&side=occlusion", {"refine": None, "side": "occlusion"}),
+    ],
+)
+def test_the_salient_object_is_the_librarys(model_address, model, picture, query, options):
+    small = reduced(picture, 160)
+    name = upload(model_address, png(small))[1]
+    status, _, body = request(model_address, "GET", f"/api/trees/{name}/salient{query}")
+    header, _, arrays = unpacked(body)
+    expected = pixtree.salient(small, model.vit, **options)
+    assert status == 200
+    assert (arrays["mask"].astype(bool) == expected).all()
+    assert header["area"] == expected.sum() > 0
+
+
+def test_a_salient_object_that_cannot_be_is_refused_in_one_sentence(model_address, address, picture):
+    without, name = (upload(port, png(reduced(picture, 64)))[1] for port in (address, model_address))
+    status, _, body = request(address, "GET", f"/api/trees/{without}/salient")
+    assert (status, "--model" in sentence(body)) == (404, True)
+    for query in ("side=back", "tokens=1", "tokens=2000", "snap=perhaps", "size=9999"):
+        status, _, body = request(model_address, "GET", f"/api/trees/{name}/salient?{query}")
+        assert (status, query.split("=")[0] in sentence(body)) == (422, True)
+
+
+def test_a_salient_object_that_takes_too_long_is_refused(model, picture):
+    with running(Limits(answer_seconds=0.05), model) as port:
+        name = ""
+        while not name:  # the first uploads may be refused for the same reason
+            name = upload(port, png(reduced(picture, 32)))[1]
+        status, _, body = request(port, "GET", f"/api/trees/{name}/salient")
+        assert (status, "ask for less" in sentence(body)) == (503, True)
+
+
+@needs("chromium")
+def test_the_salient_object_is_painted_over_the_photo(browser, model_address, tmp_path):
+    with visit(browser, model_address, errors=("503",)) as page:
+        open_example(page, "coffee")
+        page.click("#tab-tokens")
+        page.click("#token-view [data-value=object]")
+        until(page, "pixtree.rooms.tokens.object() !== null")
+        idle(page)
+        assert page.inner_text("#object-share").endswith("% of the photo")
+        assert page.is_hidden("#token-slider")
+        screenshot(page, "object", tmp_path)
+        shots = {page.screenshot()}
+        for choice in ("#object-cut [data-value=regions]", "#object-side [data-value=centre]", "#object-snap"):
+            page.click(choice)
+            idle(page)
+            shots.add(page.screenshot())
+        assert page.is_visible("#token-slider")
+        assert "nearer to the centre" in page.inner_text("#token-hint")
+        assert len(shots) == 4
+        page.click("#tab-regions")  # and nothing of it stays behind
+        page.click("#tab-tokens")
+        idle(page)
+        assert page.get_attribute("#token-view [data-value=object]", "aria-checked") == "true"
+        page.route("**/salient*", lambda route: route.fulfill(status=503, json={"error": "an answer may take a minute"}))
+        page.click("#object-side [data-value=attention]")
+        page.wait_for_selector("#notice:not([hidden])")
+        assert page.inner_text("#notice") == "An answer may take a minute."
+
+
 @needs("chromium")
 def test_three_ways_stand_side_by_side(browser, address, tmp_path):
     with visit(browser, address) as page:
@@ -106,8 +184,8 @@ def test_three_ways_stand_side_by_side(browser, address, tmp_path):
 
 
 @needs("chromium")
-def test_a_models_views_are_shown(browser, model):
-    with running(model=model) as port, visit(browser, port) as page:
+def test_a_models_views_are_shown(browser, model_address):
+    with visit(browser, model_address) as page:
         open_example(page, "coffee")
         page.click("#tab-tokens")
         until(page, "pixtree.rooms.tokens.model() !== null")

@@ -1,4 +1,4 @@
-"""A Vision Transformer in the Tokens room: what it says, where it looks, which tokens merge, and which are alike."""
+"""A Vision Transformer in the Tokens room: its answer and attention, tokens that merge or are alike, and the salient object."""
 
 import threading
 from dataclasses import dataclass, field
@@ -16,6 +16,7 @@ from pixtree.models.coarsening.coarsen import coarsen
 from pixtree.models.coarsening.model import CoarseViT
 from pixtree.models.retrofit import timm_model
 from pixtree.models.timm_import import timm
+from pixtree.tasks.salient import SIZE, salient
 
 BEST = 5  # classes that are named
 COMPUTE = 0.5  # share that is left to the model whose tokens merge
@@ -76,6 +77,13 @@ class Model:
             "similarity": similarity.numpy().astype(np.uint8),
             "blocks": blocks.numpy().astype(np.uint16),
         }
+
+    def salient(self, picture: Picture, tokens: int | None, side: str, snaps: bool) -> NDArray[np.bool_]:
+        """The mask (H, W) that `pixtree.salient` finds. The model sees 448 pixels a side, or a little less, as its patches fit."""
+        patch = int(self.vit.patch_embed.patch_size[0])
+        size, refine = SIZE // patch * patch, "snap" if snaps else None
+        with self.lock:
+            return np.asarray(salient(picture, self.vit, tokens=tokens, side=side, refine=refine, size=size), bool)
 
     def _normalised(self, picture: Picture) -> Tensor:
         import PIL.Image

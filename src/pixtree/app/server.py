@@ -28,7 +28,7 @@ def create_app(limits: Limits | None = None, *, model: Any = None, hosts: Sequen
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, float]]:
-        warming = asyncio.create_task(service.workers.run(_warm_up, service.limits))
+        warming = asyncio.create_task(service.workers.run(warm_up, service.limits))
         yield {"header_seconds": service.limits.header_seconds}  # which connections see before any request
         service.workers.close()
         warming.cancel()
@@ -43,7 +43,7 @@ def create_app(limits: Limits | None = None, *, model: Any = None, hosts: Sequen
     return app
 
 
-def _warm_up(limits: Limits) -> None:
+def warm_up(limits: Limits) -> None:
     """Load the kernels, or compile them once per machine, by growing a small tree."""
     import PIL.Image
 

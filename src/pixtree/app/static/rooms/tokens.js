@@ -2,10 +2,11 @@
 
 import { $, fillSlider, notice, number, segments, setSlider } from "../controls.js";
 import { createModelViews } from "./model_views.js";
+import { createObjectView } from "./object_view.js";
 import { createTrio } from "./trio.js";
 
 const [LEAST, MOST, START] = [16, 1024, 196];
-const VIEWS = { compare: "Compare", attention: "Attention", blocks: "Merging", similarity: "Likeness" };
+const VIEWS = { compare: "Compare", attention: "Attention", blocks: "Merging", similarity: "Alike", object: "Object" };
 const HINTS = {
   compare: "All three have as many tokens, or nearly so. Decibels compare their mean colours with the photo.",
   attention: "The class token attends to the regions in full colour, in the last block.",
@@ -17,6 +18,7 @@ export function tokensRoom(stage, app) {
   const state = { count: START, view: "compare", fill: "photo", block: 1 };
   const trio = createTrio(app);
   const views = createModelViews(stage, app);
+  const object = createObjectView(stage, app, () => show());
   const slider = $("token-slider");
   let isAsked = false;
 
@@ -25,6 +27,7 @@ export function tokensRoom(stage, app) {
     open() {
       trio.forget();
       views.forget();
+      object.forget();
       isAsked = false;
       $("answers-block").hidden = true;
       state.view = "compare";
@@ -46,7 +49,8 @@ export function tokensRoom(stage, app) {
       stage.resize();
     },
     draw() {
-      if (isReady()) views.draw(state.view, state);
+      if (state.view === "object") object.draw();
+      else if (isReady()) views.draw(state.view, state);
     },
     release(point, event, moved) {
       if (point && !moved) room.click(point);
@@ -59,9 +63,10 @@ export function tokensRoom(stage, app) {
     state,
     found: trio.found,
     model: views.model,
+    object: object.found,
   };
 
-  const isReady = () => state.view !== "compare" && views.model() !== null;
+  const isReady = () => views.model() !== null && state.view !== "compare" && state.view !== "object";
 
   function show() {
     const compares = state.view === "compare";
@@ -69,10 +74,12 @@ export function tokensRoom(stage, app) {
     $("trio").hidden = !compares;
     stage.element.dataset.trio = String(compares);
     stage.resize();
-    $("token-hint").textContent = HINTS[state.view];
+    $("token-hint").textContent = HINTS[state.view] ?? object.hint();
     $("token-fill-block").hidden = !(compares || state.view === "blocks");
+    $("object-block").hidden = state.view !== "object";
     showAmount();
     if (compares && !isAsked) { isAsked = true; trio.ask(state.count); }
+    if (state.view === "object") { object.use(); object.ask(state.count); }
     if (isReady()) views.use(state.view, state.block);
     stage.redraw();
   }
@@ -84,7 +91,7 @@ export function tokensRoom(stage, app) {
 
   function showAmount(moveSlider = true) {
     const tokens = isBlocks() ? counts()[state.block - 1] : state.count;
-    $("token-amount").hidden = state.view === "similarity";
+    $("token-amount").hidden = state.view === "similarity" || (state.view === "object" && !object.cutsRegions());
     $("token-count").value = number(tokens);
     $("token-count").readOnly = isBlocks();
     $("token-unit").textContent = isBlocks() ? `tokens after block ${state.block}` : "tokens";

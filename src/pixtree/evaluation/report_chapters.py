@@ -1,0 +1,140 @@
+"""The order of the page of results, and plain words above its tables: what a record shows and what it does not."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A part of the page: the records whose file names match its patterns, in the order of the patterns, then of names."""
+
+    title: str
+    words: str
+    patterns: tuple[str, ...]
+
+    def of(self, names: Iterable[str]) -> list[str]:
+        """Its records among these names."""
+        found = {name: place for name in names for place, one in reversed(list(enumerate(self.patterns))) if fnmatchcase(name, one)}
+        return sorted(found, key=lambda name: (found[name], name))
+
+
+CHAPTERS = (
+    Chapter(
+        "Superpixels",
+        "An image is cut into a given number of regions, and the regions are compared with what people drew. Good regions have "
+        "boundaries where people saw some, and cross few of them.",
+        ("superpixels", "superpixels*", "learned*", "encoder*"),
+    ),
+    Chapter(
+        "Tokens",
+        "Regions become the tokens of a Vision Transformer. These records are about the tokenizer itself: its features, its "
+        "reconstructions, its counts and its cost.",
+        ("tokenizers*", "tokenizer_quality", "residuals", "hyperparameters", "paper_counts", "low_resolution", "tokenizer*"),
+    ),
+    Chapter(
+        "Models",
+        "What models do with region tokens or with merged tokens: without training, after a short distillation, and trained. The "
+        "models are tiny ones, and the paper's are small and base ones that were trained on all of ImageNet.",
+        (
+            "retrofit*",
+            "distill*",
+            "scratch*",
+            "finetune*",
+            "train*",
+            "recipes",
+            "ablation*",
+            "scale*",
+            "positions*",
+            "coarsen_5000",
+            "coarsen",
+            "coarsen_speed",
+            "coarsen_schedules",
+            "coarsen*",
+            "efficiency",
+            "overlap",
+        ),
+    ),
+    Chapter(
+        "Dense tasks",
+        "Regions bring an answer per token back to pixels: classes of a scene, salient objects, correspondences.",
+        ("camvid*", "semantic*", "segment*", "oracle*", "salient*", "correspond*"),
+    ),
+    Chapter(
+        "Vectors",
+        "The same tree is traced into SVG files. Quality is that of the rendered file against the pixels that went in.",
+        (
+            "vectors",
+            "vectors_others",
+            "icons*",
+            "vectors_posters",
+            "vectors_renderers",
+            "programs",
+            "vectors_gradients",
+            "vectors*",
+        ),
+    ),
+    Chapter(
+        "Selection", "Objects from a few clicks, and rough masks made sharp on the tree.", ("select_clicks", "select*", "snap*")
+    ),
+    Chapter("App", "Speed and memory of the demo, server and browser on one machine.", ("app*",)),
+    Chapter(
+        "Corpora", "Folders and shards of many images, and how the work spreads.", ("batch*", "corpus*", "corpora*", "scaling*")
+    ),
+    Chapter(
+        "Engineering",
+        "Speed and memory of the library, the first minutes of a newcomer, and what the tests notice.",
+        ("speed", "versions_speed", "speed*", "newcomer", "mutation", "random_order", "fuzz*"),
+    ),
+)
+OTHERS = Chapter("Further records", "Records that no chapter above has claimed yet.", ("*",))
+
+# What a reader may and may not conclude. A record can bring its own words as "shows".
+WORDS = {
+    "superpixels": "Shows how well each method's regions fit people's drawings at equal counts, and their CPU time. Does not show "
+    "methods that need a graphics card or training on these annotations.",
+    "tokenizer_quality": "Shows what the encoder that ships changes against plain Lab colours in the same tree. It does not show "
+    "that learning is better: recall and explained variation gain, undersegmentation error and ASA do not.",
+    "tokenizer_aggregation": "Shows which ways of averaging features train stably. It says nothing about accuracy.",
+    "tokenizer_cost": "Shows the tokenizer's share of a ViT-S forward pass on this machine. A graphics card has another.",
+    "hyperparameters": "Shows the paper's table of hyper-parameters after minutes of training instead of epochs. Counts of tokens "
+    "differ between rows, so the errors are not at equal cost.",
+    "paper_counts": "Shows which penalty gives the paper's mean count of tokens, which the paper does not state.",
+    "low_resolution": "Shows what is left of the advantage of regions when pictures shrink. The model was never trained on small "
+    "pictures, so its accuracy there judges the pictures more than the tokens.",
+    "residuals": "Shows which distribution the colours of a region's pixels have around the region's mean.",
+    "retrofit": "Shows how much of a patch model's accuracy is left at the moment its patches are replaced by regions. It is the "
+    "start of a training and no result of one.",
+    "distill": "Shows what half an hour of distillation without labels brings back. It is far from convergence.",
+    "recipes": "Shows that the shipped recipes run to their end on a laptop, and what they reach there.",
+    "coarsen_5000": "Shows accuracy at half and at three tenths of the compute, without any training, beside other ways to merge. "
+    "It does not show models that were trained with merging.",
+    "coarsen": "The same on 1,000 photos, with more methods. Where it disagrees with 5,000 photos, it is the smaller sample.",
+    "coarsen_speed": "Shows images per second on a CPU. ToMe's merging is cheaper than ours; its accuracy is in the tables above.",
+    "coarsen_schedules": "Shows how each method's schedule was chosen, for ours and the others alike.",
+    "efficiency": "Shows speed against patch models on a CPU with random weights; accuracy plays no part.",
+    "overlap": "Shows that data-loader workers can do the cutting. On two cores the images per second stay the same.",
+    "salient": "Shows one method, TokenCut, on patches and on regions, with two tiny supervised models on small samples of the "
+    "data sets. The paper's base models reach more; as published, TokenCut fails on these models.",
+    "vectors": "Shows quality at budgets of paths and bytes on the five images that the paper took from DiffVG. That they are the "
+    "same files and the same counts of paths as the paper's is likely and not certain.",
+    "vectors_others": "Shows our lead over vtracer at equal bytes. It does not show that either looks better to people.",
+    "icons": "Shows tracing of clean icons, compared with the original drawing at four times the size.",
+    "vectors_posters": "Shows how near the colours of posters are to the photo's. Ours mostly takes more bytes.",
+    "vectors_renderers": "Shows that drawings have no gaps between shapes in two renderers.",
+    "programs": "Shows how alike other programs draw the same file. LibreOffice draws thin lines differently.",
+    "vectors_gradients": "Shows that gradients would bring too little, and why there are none.",
+    "vectors_large": "Shows how bytes and time grow with the size of a photo.",
+    "vectors_speed": "Shows seconds beside vtracer's defaults, on one machine.",
+    "select_clicks": "Shows simulated clicks on salient objects and pets, beside two methods without a network. Learned "
+    "interactive segmentation, such as SAM, is far better and is not in this table.",
+    "select_snap": "Shows what snapping does to rough masks, and to masks that were right already, which it harms a little.",
+    "app": "Shows times on a machine that draws in software; a graphics card makes frames faster.",
+    "speed": "Shows time and memory of trees and cuts beside the usual superpixel methods on one photo.",
+    "versions_speed": "Shows that the present sources are as fast as version 0.1.0.",
+    "newcomer": "Shows the first minutes after a clone on a busy machine.",
+    "mutation": "Shows which share of small changes to the sources makes a test fail.",
+}
+
+# Differences and their standard errors, by record: below two standard errors a difference is called a tie.
+DIFFERENCES = {"coarsen": ("lead", "error"), "coarsen_5000": ("lead", "error"), "salient": ("gain", "gain_se")}

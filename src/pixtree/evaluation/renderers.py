@@ -27,6 +27,7 @@ Renderer = Callable[[str, str], Pixels]  # SVG text and colour of the background
 LIBRSVG = "rsvg-convert"
 SECONDS = 180  # that a program may take
 SMALLEST_WINDOW = 500  # pixels: browsers show nothing in windows that are smaller than their frames
+FRAME = 1.5  # pixels around a drawing for LibreOffice, see `rendered_by_libreoffice`
 # Per renderer the programs of which one must be on the PATH, or the Python module, and the package that has it.
 PROGRAMS = {
     "librsvg": ((LIBRSVG,), "librsvg2-bin"),
@@ -88,10 +89,37 @@ def rendered_by_qtsvg(text: str, background: str = "#ffffff") -> Pixels:
 def rendered_by_program(text: str, background: str = "#ffffff", *, name: str) -> Pixels:
     """An SVG text as a browser or an editor exports it at its own size, (H, W, 3)."""
     _check_installed(name)
+    return _exported(name, over(text, background), *size_of(text))
+
+
+def rendered_by_libreoffice(text: str, background: str = "#ffffff") -> Pixels:
+    """An SVG text as LibreOffice exports it at its own size, (H, W, 3).
+
+    The export draws the bounding box of everything on the page over n − 1 of n pixels, half a pixel from the border, so that a
+    plain square of w pixels comes out as a blurred one of w (n − 1) / n. With a frame of a pixel and a half around the drawing,
+    which also holds what the drawing has beyond its canvas, and one pixel more, pixels of the drawing are pixels of the picture.
+    """
+    _check_installed("libreoffice")
+    head, tag, body = _parts(text)
     width, height = size_of(text)
+    box = re.search(r'viewBox="([^"]*)"', tag)
+    left, top, across, down = (float(number) for number in box.group(1).split()) if box else (0.0, 0.0, width, height)
+    x, y = FRAME * across / width, FRAME * down / height
+    place = (left - x, top - y, across + 2 * x, down + 2 * y)
+    tag = re.sub(r'\s(width|height|viewBox)="[^"]*"', "", tag)
+    tag += f' width="{width + 2 * FRAME:g}" height="{height + 2 * FRAME:g}" viewBox="{" ".join(f"{v:.10g}" for v in place)}"'
+    names = ("x", "y", "width", "height")
+    frame = " ".join(f'{name}="{value:.10g}"' for name, value in zip(names, place, strict=True))
+    framed = f'{head}{tag}><rect {frame} fill="{background}"/>{body[1:]}'
+    crop = round(FRAME + 0.5)
+    return _exported("libreoffice", framed, width + 2 * crop, height + 2 * crop)[crop:-crop, crop:-crop]
+
+
+def _exported(name: str, text: str, width: int, height: int) -> Pixels:
+    """The picture of so many pixels that a program writes of an SVG text."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "drawing.svg", Path(folder) / "drawing.png"
-        source.write_text(over(text, background), encoding="utf-8")
+        source.write_text(text, encoding="utf-8")
         command = _command(name, source, target, width, height)
         environment = {**os.environ, "HOME": folder, "LC_ALL": "C.UTF-8"}
         done = subprocess.run(command, capture_output=True, check=False, timeout=SECONDS, env=environment)
@@ -126,7 +154,8 @@ RENDERERS: dict[str, Renderer] = {
     "librsvg": rendered_by_librsvg,
     "cairosvg": rendered_by_cairosvg,
     "qtsvg": rendered_by_qtsvg,
-    **{name: partial(rendered_by_program, name=name) for name in ("chromium", "firefox", "inkscape", "libreoffice")},
+    **{name: partial(rendered_by_program, name=name) for name in ("chromium", "firefox", "inkscape")},
+    "libreoffice": rendered_by_libreoffice,
 }
 
 

@@ -118,6 +118,25 @@ def test_a_drawing_looks_the_same_in_slow_programs(renderer, kind):
     assert alike(str(vectorize(pixels("astronaut", 64, 72), **DRAWINGS[kind])), renderer) >= 35
 
 
+@pytest.mark.slow
+@needs("libreoffice")
+def test_libreoffice_draws_a_rectangle_where_it_is():
+    text = '<svg xmlns="http://www.w3.org/2000/svg" width="90" height="60" viewBox="0 0 90 60"><path d="M20 15h50v30h-50z"/></svg>'
+    assert alike(text, "libreoffice") >= 45
+
+
+@pytest.mark.slow
+@each("firefox", "inkscape", "libreoffice")
+def test_artwork_looks_the_same_in_slow_programs(renderer):
+    picture = np.full((60, 80, 3), 255, np.uint8)
+    y, x = np.mgrid[:60, :80]
+    picture[(x - 30) ** 2 + (y - 30) ** 2 < 400] = (20, 60, 140)
+    picture[20:40, 50:70] = 0
+    drawing = vectorize(picture)
+    assert drawing.artwork
+    assert alike(str(drawing), renderer) >= 35
+
+
 @each("resvg", "chromium")
 @pytest.mark.parametrize("scale", [0.1, 0.25])
 def test_thumbnails_show_no_background_between_shapes(renderer, scale):

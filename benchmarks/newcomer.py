@@ -92,6 +92,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--output", type=Path)
     output = parser.parse_args().output
+    load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
         rows = walked(Path(folder))
     for row in rows:
@@ -106,7 +107,8 @@ def main() -> None:
     notes = [
         "Packages came from a mirror beside the machine, so the time of downloads is not in it. The first labels include the "
         "compilation of the kernels of trees, and the first SVG that of drawings. The photo has 600×400 pixels; the weights of the "
-        "model are random. Other programs ran on the machine at the same time, so processor seconds are the safer figure.",
+        f"model are random. Before the first step {load:.1f} processes were running on the machine's "
+        f"{os.cpu_count()} cores on average; where that is not near 0, processor seconds are the safer figure.",
     ]
     if output is not None:
         record = {

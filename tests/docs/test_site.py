@@ -1,8 +1,10 @@
-"""The site builds without a warning, and it misses no public name, no command and no picture."""
+"""The site builds without a warning, its links lead somewhere, and it misses no public name, command, folder and picture."""
 
 import re
 import subprocess
 import sys
+from html.parser import HTMLParser
+from urllib.parse import unquote, urldefrag
 
 import pytest
 import typer
@@ -13,14 +15,81 @@ from pixtree.cli.main import app
 
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 HOW_TO = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "how_to").glob("*.md"))
-PICTURES, ONE_PICTURE = 2_000_000, 1_200_000  # bytes
+PICTURES, ONE_PICTURE, ALL_PICTURES, ONE_PAGE = 2_000_000, 1_200_000, 14_000_000, 4_500_000  # bytes
 
 
-def test_the_site_builds_without_a_warning(tmp_path):
-    call = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-d", tmp_path / "trees", ROOT / "docs", tmp_path / "site"]
+class Page(HTMLParser):
+    """What a page of the site links to, shows, and can be linked at."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.path, self.links, self.pictures, self.places = path, [], set(), set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        self.places.update(found[name] for name in ("id", "name") if found.get(name))
+        if tag == "a" and found.get("href"):
+            self.links.append(found["href"])
+        if tag == "img":
+            self.pictures.add((self.path.parent / unquote(found["src"])).resolve())
+
+    @property
+    def weight(self):
+        """Bytes of the page with its pictures, without what all pages share."""
+        return self.path.stat().st_size + sum(picture.stat().st_size for picture in self.pictures)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The folder of the site, and what Sphinx said and returned."""
+    folder = tmp_path_factory.mktemp("built")
+    call = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-d", folder / "trees", ROOT / "docs", folder / "site"]
     done = subprocess.run(call, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert (tmp_path / "site" / "how_to" / "superpixels.html").is_file()
+    return folder / "site", done.returncode, done.stderr
+
+
+@pytest.fixture(scope="module")
+def site(built):
+    """The pages of the site by their paths."""
+    return {path.resolve(): Page(path) for path in built[0].rglob("*.html")}
+
+
+def test_the_site_builds_without_a_warning(built):
+    folder, code, said = built
+    assert (code, said) == (0, "")
+    assert (folder / "how_to" / "superpixels.html").is_file()
+
+
+def test_every_link_of_the_site_leads_to_a_page_and_a_place_on_it(site):
+    lost = []
+    for page in site.values():
+        for link in page.links:
+            address, place = urldefrag(link)
+            if re.match(r"\w+:", address):
+                continue
+            target = (page.path.parent / unquote(address)).resolve() if address else page.path.resolve()
+            is_there = unquote(place) in {"", *site[target].places} if target in site else target.is_file() and not place
+            lost += [] if is_there else [f"{page.path.name}: {link}"]
+    assert lost == []
+
+
+def test_no_page_is_heavy(site):
+    assert {page.path.name: page.weight for page in site.values() if page.weight > ONE_PAGE} == {}
+
+
+def test_architecture_names_every_folder():
+    folders = [path.name for path in (ROOT / "src" / "pixtree").iterdir() if (path / "__init__.py").is_file()]
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert [name for name in folders if f"`{name}`" not in text] == []
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "concepts").glob("[!i]*.md")), ids=lambda page: page.stem)
+def test_every_concept_has_one_drawing_made_by_a_script(page):
+    drawings = re.findall(r"!\[[^\]]*\]\(\.\./pictures/(\w+)\.png\)", page.read_text(encoding="utf-8"))
+    script = (ROOT / "benchmarks" / "concept_pictures.py").read_text(encoding="utf-8")
+    assert drawings == [f"concept_{page.stem}"]
+    assert page.stem in script
 
 
 def test_every_public_name_is_in_the_reference():
@@ -51,6 +120,26 @@ def test_pictures_are_used_and_light():
     pictures = list((ROOT / "docs" / "pictures").iterdir())
     assert [path.name for path in pictures if path.name not in text and not path.name.startswith("app_")] == []
     assert [path.name for path in pictures if path.stat().st_size > ONE_PICTURE] == []
+    assert sum(path.stat().st_size for path in pictures) <= ALL_PICTURES
+
+
+def test_the_readme_has_its_parts_and_nothing_else():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    opening = readme.split("\n\n")[1]
+    assert len(re.findall(r"[.!?](?=\s|$)", opening)) == 2
+    assert re.findall(r"^## (.*)$", readme, re.MULTILINE) == [
+        "Install",
+        "Regions",
+        "A cheaper or better Vision Transformer",
+        "Drawings",
+        "Measured",
+        "Limits",
+        "Run and test",
+        "Citation",
+    ]
+    for block in blocks(ROOT / "README.md"):
+        if block.language == "python":
+            assert len([line for line in block.text.splitlines() if line and not line.startswith("import")]) == 3
 
 
 def test_the_readme_is_light_and_its_sentences_are_short():
@@ -61,5 +150,5 @@ def test_the_readme_is_light_and_its_sentences_are_short():
         readme = readme.replace(block.text, "")
     prose = [line for line in readme.splitlines() if not line.startswith(("|", "#", "!", "```"))]
     text = re.sub(r"\]\([^)]*\)", "]", "\n".join(prose))
-    sentences = re.split(r"(?<=[.!?:])\s+|\n\n", text)
+    sentences = re.split(r"(?<=[.!?])\s+|\n\n|\n- ", text)
     assert max((len(sentence.split()), sentence) for sentence in sentences)[0] <= 30

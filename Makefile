@@ -2,15 +2,38 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup run docs records test test-all test-shuffled test-lowest check mutate clean
+PIP := -m pip --quiet --disable-pip-version-check
+
+.PHONY: setup lock run docs records test test-all test-shuffled test-lowest check mutate soak release clean
 
 setup: .venv/ready
 
+# Files whose hashes are known, and nothing else, on the platform of CI; torch and torchvision are the builds of the machine, so they
+# have none, and bring what only they need. Other platforms get the versions of constraints.txt.
+ifeq ($(shell uname -sm),Linux x86_64)
+.venv/ready: pyproject.toml constraints.txt requirements-locked.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python $(PIP) install --require-hashes --no-deps -r requirements-locked.txt
+	$(BIN)/python $(PIP) install -c constraints.txt torch torchvision
+	$(BIN)/python $(PIP) install --no-build-isolation --no-deps -e .
+	$(BIN)/python $(PIP) check
+	@touch $@
+else
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python $(PIP) install -c constraints.txt torch
+	$(BIN)/python $(PIP) install -c constraints.txt -e '.[dev]'
 	@touch $@
+endif
+
+# What comes with torch for the graphics cards of one maker, and torch itself.
+UNLOCKED := torch torchvision triton cuda-bindings cuda-pathfinder cuda-toolkit nvidia-cublas nvidia-cuda-cupti nvidia-cuda-nvrtc \
+	nvidia-cuda-runtime nvidia-cudnn-cu13 nvidia-cufft nvidia-cufile nvidia-curand nvidia-cusolver nvidia-cusparse nvidia-cusparselt-cu13 \
+	nvidia-nccl-cu13 nvidia-nvjitlink nvidia-nvshmem-cu13 nvidia-nvtx
+
+lock:  ## requirements-locked.txt from pyproject.toml and constraints.txt, for Python from 3.11.5 on; needs uv
+	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11.5 -c constraints.txt --generate-hashes --quiet \
+		--no-header --no-annotate --no-emit-index-url --no-emit-find-links $(UNLOCKED:%=--no-emit-package %) -o requirements-locked.txt
 
 run: setup  ## the main job on a bundled photo: what it made and where stands at the end
 	$(BIN)/python examples/first_steps.py
@@ -36,16 +59,24 @@ test-shuffled: setup  ## ten runs of the tests in random orders, about an hour; 
 
 LOWEST := .venv-lowest/bin
 # What depends on the versions of other packages; style, types and the oracles of the tests do not.
-LOWEST_TESTS := tests/images tests/kernels tests/trees tests/tokenizer tests/models tests/tasks tests/runtime tests/exports tests/cli tests/evaluation
+LOWEST_TESTS := tests/images tests/kernels tests/trees tests/tokenizer tests/models tests/tasks tests/runtime tests/exports tests/cli tests/evaluation \
+	tests/training tests/batch tests/napari_plugin tests/app/test_server.py tests/app/test_hostile_requests.py
+LOWEST_EXTRAS := models,train,datasets,evaluate,tiff,geo,napari,batch,ray,app
 
 .venv-lowest/ready: pyproject.toml constraints-lowest.txt
 	$(PYTHON) -m venv .venv-lowest
-	$(LOWEST)/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt torch
-	$(LOWEST)/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt -e '.[models,evaluate,tiff,geo]' pytest hypothesis higra pycocotools
+	$(LOWEST)/python $(PIP) install -c constraints-lowest.txt torch
+	$(LOWEST)/python $(PIP) install -c constraints-lowest.txt -e '.[$(LOWEST_EXTRAS)]' pytest hypothesis higra pycocotools
 	@touch $@
 
 test-lowest: .venv-lowest/ready  ## the lowest versions that pyproject.toml allows (torch but for one: see there)
 	$(LOWEST)/python -m pytest $(LOWEST_TESTS)
+
+soak: setup  ## an hour of mixed work, with memory, files and threads watched
+	$(BIN)/python benchmarks/soak.py --minutes 60 -o benchmarks/results/soak.json --plot docs/pictures/soak.png
+
+release: setup  ## wheel and sdist in empty environments, without extras and with all; installs from the package index
+	$(BIN)/python benchmarks/release.py -o benchmarks/results/release.json
 
 mutate: setup  ## 300 seeded mutants against the tests that cover them, about an hour; the same command continues an interrupted run
 	$(BIN)/python benchmarks/mutation --count 300 --seed 0 --workers 2 --again -o benchmarks/results/mutation.json

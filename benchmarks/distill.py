@@ -92,7 +92,7 @@ class Remembered(nn.Module):
         super().__init__()
         self.teacher, self.path = teacher, path
         self.num_classes, self.embed_dim, self.num_prefix_tokens = teacher.num_classes, teacher.embed_dim, teacher.num_prefix_tokens
-        self.known: dict[float, tuple[Tensor, Tensor]] = torch.load(path) if path.is_file() else {}
+        self.known: dict[float, tuple[Tensor, Tensor]] = torch.load(path, weights_only=True) if path.is_file() else {}
 
     def forward_features(self, images: Tensor) -> Tensor:
         """The name of a batch, under which its answers are kept."""
@@ -137,7 +137,7 @@ def answers_of(teacher: Any, path: Path, data: LabelledPictures) -> Tensor:
     """The teacher's logits of the pictures that are measured, from a file if they are there."""
     if not path.is_file():
         torch.save(said([teacher], data)[0], path)
-    return torch.load(path)
+    return torch.load(path, weights_only=True)
 
 
 def measured(teacher: Any, taught: Tensor, models: dict[str, Any], data: LabelledPictures) -> dict[str, dict]:

@@ -94,6 +94,24 @@ def test_broken_checkpoints_are_refused(tmp_path):
         PixtreeViT.from_pretrained(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"architecture": "hf-hub:someone/something"}, "expected the name of a model that timm has"),
+        ({"architecture": "local-dir:/tmp"}, "expected the name of a model that timm has"),
+        ({"architecture": 3}, "expected the name of a model that timm has"),
+        ({"model_args": {"checkpoint_path": "/tmp/other.pth"}}, "expected arguments of the model alone, got checkpoint_path"),
+        ({"model_args": {"pretrained": True}}, "expected arguments of the model alone, got pretrained"),
+    ],
+)
+def test_a_config_opens_no_other_files_and_downloads_nothing(tmp_path, change, words):
+    pixtree.retrofit("vit_tiny_patch16_224", tokens=9, img_size=64, **SMALL).save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, **change}))
+    with pytest.raises(ValueError, match=words):
+        PixtreeViT.from_pretrained(tmp_path)
+
+
 def test_pushing_uploads_what_saving_writes(monkeypatch):
     calls = []
 

@@ -4,7 +4,7 @@ import io
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TypeAlias
 
 from pixtree.batch.corpus import Kind
@@ -16,7 +16,8 @@ Put: TypeAlias = Callable[[str, dict[str, bytes]], None]
 def checked_key(key: str) -> str:
     """A key that names a place below the destination, and nothing else."""
     path = PurePosixPath(key)
-    if not key or path.is_absolute() or ".." in path.parts or "\0" in key or "\\" in key:
+    leaves = path.is_absolute() or ".." in path.parts or PureWindowsPath(key).drive != ""
+    if not key or leaves or "\0" in key or "\\" in key:
         raise ValueError(f"a picture's name must stay below its folder, got {key!r}; rename it")
     return key
 

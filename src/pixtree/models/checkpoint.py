@@ -4,6 +4,7 @@ import json
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, fields
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ def model_of(config: Mapping[str, Any]) -> PixtreeViT:
     """A model with fresh weights, as a config says."""
     # Without a limit of boxes, files of version 0.1 have null.
     options = options_from({**config["tokenizer"], "largest_box": config["tokenizer"]["largest_box"] or 0})
-    vit = timm.create_model(config["architecture"], pretrained=False, **config["model_args"])
+    vit = timm.create_model(_checked_architecture(config), pretrained=False, **config["model_args"])
     if (vit.num_classes, vit.global_pool) != (config["num_classes"], config["global_pool"]):
         changed = config["global_pool"] if vit.global_pool != config["global_pool"] else None
         vit.reset_classifier(config["num_classes"], changed)
@@ -119,6 +120,17 @@ def model_of(config: Mapping[str, Any]) -> PixtreeViT:
     model.partitioner = _partitioner_from(config["partitioner"])
     model.name, model.model_args = config["architecture"], dict(config["model_args"])
     return model
+
+
+def _checked_architecture(config: Mapping[str, Any]) -> str:
+    """The name of the timm model; a config from elsewhere must not make timm download anything or open other files."""
+    name, own = config["architecture"], signature(timm.create_model).parameters
+    if not isinstance(name, str) or not timm.is_model(name):
+        raise ValueError(f"expected the name of a model that timm has, got {name!r} in the config; save the model again")
+    foreign = [word for word in config["model_args"] if word in own]
+    if foreign:
+        raise ValueError(f"expected arguments of the model alone, got {', '.join(foreign)} in the config; save the model again")
+    return name
 
 
 def _check_rebuilt(model: PixtreeViT, config: Mapping[str, Any]) -> None:

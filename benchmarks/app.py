@@ -57,7 +57,7 @@ def server(*options: str) -> Iterator[tuple[int, int]]:
         yield int(line.split("localhost:")[1].split()[0]), process.pid
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(120)  # it finishes what it computes
 
 
 def chromium_program() -> str:

@@ -1,0 +1,204 @@
+"""The files of a release: built, installed into empty environments, and used from a folder without the sources.
+
+    python benchmarks/release.py --python python3.11 --python python3.12 -o benchmarks/results/release.json
+    python benchmarks/release.py --try dist --extras "[all]"       # one trial of built files, with this interpreter
+
+Every trial makes an environment with `venv`, installs the wheel with pip (versions of constraints.txt) and runs the checks below,
+each in a process of its own that sees neither the sources nor PYTHONPATH. A trial of the core installs the sdist as well. A record
+that exists keeps the trials of other interpreters and extras, so that they can be tried one after another.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+COMMAND = (
+    "python benchmarks/release.py --python python3.11 --python python3.12 --python python3.13 -o benchmarks/results/release.json"
+)
+# What must work with the core alone: Python texts, or words of the command line.
+CORE: dict[str, str | list[str]] = {
+    "is installed, not found beside": "import pixtree, sys; assert pixtree.__file__.startswith(sys.prefix), pixtree.__file__",
+    "has its version": "import pixtree; assert pixtree.__version__ == VERSION, pixtree.__version__",
+    "has its types": "from importlib.resources import files; assert (files('pixtree') / 'py.typed').is_file()",
+    "has its weights": """
+import pixtree, torch
+tokens = pixtree.Tokenizer.pretrained(pixtree.Exactly(9))(torch.zeros(1, 3, 32, 32))
+assert tokens.features.shape[1] == 9""",
+    "reads and writes pictures": """
+import numpy, pathlib, PIL.Image
+pathlib.Path("photos").mkdir()
+pixels = numpy.kron(numpy.arange(64, dtype="u1").reshape(8, 8) * 4, numpy.ones((8, 8), "u1"))
+PIL.Image.fromarray(pixels).save("photos/photo.png")""",
+    "doctor": ["doctor"],
+    "segment": ["segment", "photos/photo.png", "-o", "labels.png", "--tokens", "7"],
+    "hierarchy": ["hierarchy", "photos/photo.png", "-o", "tree.npz"],
+    "vectorize": ["vectorize", "photos/photo.png", "-o", "photo.svg", "--paths", "9"],
+    "batch": ["batch", "segment", "photos", "made", "--tokens", "5", "--workers", "1"],
+}
+ALONE: dict[str, str | list[str]] = {
+    "names the missing extra": """
+import pixtree
+try:
+    pixtree.retrofit("vit_tiny_patch16_224")
+except ImportError as error:
+    assert "pixtree[models]" in str(error), error"""
+}
+ALL: dict[str, str | list[str]] = {
+    "models": """
+import pixtree, torch
+model = pixtree.retrofit("vit_tiny_patch16_224", tokens=9, depth=1).eval()
+assert model(torch.zeros(1, 3, 32, 32)).shape == (1, 1000)""",
+    "train: the recipes are there": """
+from pixtree.training.recipe import read_recipe, shipped_recipes
+assert len([read_recipe(name) for name in shipped_recipes()]) > 5""",
+    "evaluate": "import numpy, pixtree; pixtree.segment(numpy.eye(64), tokens=9, partitioner='slic')",
+    "app: the page is there": """
+from pixtree.app.page import static_files
+from pixtree.app.server import create_app
+assert {"index.html", "main.js", "rooms/regions.js"} <= static_files().keys() and create_app()""",
+    "batch: parquet": ["batch", "segment", "photos", "table", "--to", "parquet", "--tokens", "3", "--workers", "1"],
+    "ray": "import ray.data, pixtree.batch.ray_engine",
+    "tiff, geo, datasets": "import tifffile, rasterio, geopandas, datasets",
+    "napari: the manifest is there": """
+from importlib.resources import files
+assert (files("pixtree.napari_plugin") / "napari.yaml").is_file()""",
+}
+
+
+def built(folder: Path) -> list[Path]:
+    """Wheel and sdist of these sources."""
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", str(folder)], cwd=ROOT, check=True)
+    return sorted(folder.iterdir())
+
+
+def environment(folder: Path, python: str) -> Path:
+    """An empty environment; its folder of programs."""
+    subprocess.run([python, "-m", "venv", str(folder)], check=True)
+    return folder / ("Scripts" if os.name == "nt" else "bin")
+
+
+def installed(programs: Path, requirement: str) -> float:
+    """Install something, and say how many seconds it took."""
+    began = time.monotonic()
+    pip = [str(programs / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "-c", str(ROOT / "constraints.txt"), requirement], check=True)
+    return time.monotonic() - began
+
+
+def tried(programs: Path, folder: Path, checks: dict[str, str | list[str]], version: str) -> list[str]:
+    """The checks that failed, each run in `folder`."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    failed = []
+    for name, check in checks.items():
+        words = [str(programs / "python"), "-I", "-c", check.replace("VERSION", repr(version))] if isinstance(check, str) else []
+        ended = subprocess.run(
+            words or [str(programs / "pixtree"), *check],
+            cwd=folder,
+            env=clean,
+            capture_output=True,
+            text=True,
+            timeout=1800,
+            check=False,
+        )
+        print(f"{'ok' if ended.returncode == 0 else 'FAILED'}: {name}", flush=True)
+        if ended.returncode:
+            print(ended.stdout[-2000:], ended.stderr[-2000:], flush=True)
+            failed.append(name)
+    return failed
+
+
+def trial(python: str, files: list[Path], extras: str) -> dict[str, object]:
+    """One environment: the wheel with its extras, and for the core the sdist after it."""
+    wheel = next(path for path in files if path.suffix == ".whl")
+    version = wheel.name.split("-")[1]
+    checks = CORE | ALONE if not extras else CORE | ALL
+    with tempfile.TemporaryDirectory(prefix="pixtree-release-") as place:
+        programs, folder = environment(Path(place) / "environment", python), Path(place) / "elsewhere"
+        folder.mkdir()
+        seconds = installed(programs, f"{wheel}{extras}")
+        failed = tried(programs, folder, checks, version)
+        count = len(checks)
+        if not extras:
+            sdist = next(path for path in files if path.name.endswith(".tar.gz"))
+            subprocess.run([str(programs / "python"), "-m", "pip", "uninstall", "--quiet", "--yes", "pixtree"], check=True)
+            installed(programs, str(sdist))
+            again = {
+                f"from the sdist: {name}": CORE[name]
+                for name in ("is installed, not found beside", "has its version", "has its weights")
+            }
+            failed += tried(programs, folder, again, version)
+            count += len(again)
+        asked = [str(programs / "python"), "-I", "-c", "import sys, torch; print(sys.version.split()[0], torch.__version__)"]
+        python_version, torch_version = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
+        size = sum(path.stat().st_size for path in (Path(place) / "environment").rglob("*") if path.is_file())
+    return {
+        "python": python_version,
+        "torch": torch_version,
+        "extras": extras or "none",
+        "install_seconds": round(seconds),
+        "megabytes": round(size / 1e6),
+        "checks": count,
+        "failed": ", ".join(failed) or "none",
+    }
+
+
+def earlier(path: Path) -> list[dict[str, object]]:
+    """The trials of an earlier record."""
+    return json.loads(path.read_text(encoding="utf-8"))["rows"] if path.is_file() else []
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--python", action="append", help="an interpreter to try, by its program; this one by default")
+    parser.add_argument("--extras", action="append", help='"" for the core or "[all]"; by default both')
+    parser.add_argument("--try", dest="files", type=Path, help="try the files of this folder instead of building new ones")
+    parser.add_argument("-o", "--output", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="pixtree-dist-") as place:
+        files = sorted(options.files.resolve().iterdir()) if options.files else built(Path(place))
+        sizes = {path.name: path.stat().st_size for path in files}
+        rows = []
+        for python in options.python or [sys.executable]:
+            for extras in options.extras if options.extras is not None else ["", "[all]"]:
+                rows.append(trial(python, files, extras))
+                print(rows[-1], flush=True)
+    failed = [row for row in rows if row["failed"] != "none"]
+    if options.output:
+        now = {(row["python"], row["extras"]) for row in rows}
+        rows += [row for row in earlier(options.output) if (row["python"], row["extras"]) not in now]
+        rows.sort(key=lambda row: (str(row["python"]), row["extras"] != "none"))
+        from pixtree.evaluation.records import provenance, write_record
+
+        record = {
+            "benchmark": "table",
+            "title": "The files of a release, in empty environments",
+            **provenance(COMMAND, ("hatchling",)),
+            "columns": [
+                ["python", "Python", ""],
+                ["torch", "torch", ""],
+                ["extras", "Extras", ""],
+                ["install_seconds", "Seconds to install", "d"],
+                ["megabytes", "Environment, MB", "d"],
+                ["checks", "Checks", "d"],
+                ["failed", "Failed", ""],
+            ],
+            "rows": rows,
+            "notes": [
+                f"Built: {', '.join(f'`{name}` ({size / 1000:.0f} kB)' for name, size in sizes.items())}. Checks run in processes "
+                "that see neither the sources nor `PYTHONPATH`; three of them are repeated with the sdist. Installing was timed "
+                "beside other work on the machine. Linux only: macOS and Windows are untried."
+            ],
+        }
+        write_record(record, options.output)
+    if failed:
+        raise SystemExit("some checks failed; see above")
+
+
+if __name__ == "__main__":
+    main()

@@ -5,6 +5,8 @@ from importlib.metadata import version as installed
 
 from sphinx.application import Sphinx
 
+from pixtree.trees.options import TreeOptions
+
 project = "pixtree"
 author = "The pixtree developers"
 project_copyright = "the pixtree developers, MIT licence"
@@ -27,7 +29,8 @@ python_maximum_signature_line_length = 100
 html_theme = "furo"
 html_title = "pixtree"
 html_show_sphinx = False
-html_static_path: list[str] = []
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0a7d5a", "color-brand-content": "#0a7d5a"},
     "dark_css_variables": {"color-brand-primary": "#4cc79e", "color-brand-content": "#4cc79e"},
@@ -50,6 +53,33 @@ def list_parameters(app: object, what: str, name: str, described: object, option
     lines[:] = written
 
 
+# Signatures as a person would write them: what an alias spells out, the values of defaults, and no trap for foreign words.
+ARRAY = r"~numpy\.ndarray\[tuple\[~typing\.Any, \.\.\.\], ~numpy\.dtype\[~(?:typing|numpy)\.(\w+)\]\]"
+SHORTER = (
+    (ARRAY, r"~numpy.ndarray[\1]"),
+    (r"ndarray\[(?:Any|generic)\]", "ndarray"),
+    (r"str \| ~pathlib\.Path \| PIL\.Image\.Image \| ~numpy\.ndarray \| ~torch\.Tensor", "Image"),
+    (r", \*\*words: ~typing\.Never", ""),
+    (r"_DEFAULTS\.similarity", "'likelihood'"),
+)
+
+
+def shorten_signature(
+    app: object, what: str, name: str, described: object, options: object, signature: str | None, returned: str | None
+) -> tuple[str | None, str | None]:
+    """Write a signature shorter, without changing what it says."""
+    return _shorter(signature), _shorter(returned)
+
+
+def _shorter(text: str | None) -> str | None:
+    if text is None:
+        return None
+    for pattern, replacement in SHORTER:
+        text = re.sub(pattern, replacement, text)
+    return re.sub(r"_DEFAULTS\.(\w+)", lambda found: repr(getattr(TreeOptions(), found[1])), text)
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
+    app.connect("autodoc-process-signature", shorten_signature)
     app.connect("autodoc-process-docstring", list_parameters)

@@ -219,7 +219,7 @@ def test_sizes_that_are_no_multiple_of_anything_work():
     with torch.no_grad():
         for height, width, count in ((1, 1, 1), (3, 50, 7), (17, 5, 7)):
             assert bool(small(Exactly(count))(noise(height, width)[None]).features.isfinite().all())
-    with pytest.raises(ValueError, match="1×6 pixels has no 7 regions"):
+    with pytest.raises(ValueError, match="1×6 pixels cannot have 7 regions"):
         small(Exactly(7))(noise(1, 6)[None])
 
 

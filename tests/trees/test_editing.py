@@ -48,7 +48,7 @@ def test_merging_the_two_children_undoes_a_split(tree):
 
 def test_regions_that_do_not_touch_are_not_merged():
     part = Partition.from_labels([[0, 1, 2]])
-    with pytest.raises(ValueError, match=r"hang together, got labels \[0, 2\] in 2 pieces"):
+    with pytest.raises(ValueError, match=r"must be connected, got labels \[0, 2\] in 2 pieces"):
         part.merge([0, 2])
     assert part.merge([0, 1, 2]).counts.tolist() == [1]
 

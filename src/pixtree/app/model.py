@@ -38,7 +38,7 @@ class Model:
         from safetensors.torch import load_file
 
         if not weights.is_file():
-            raise FileNotFoundError(f"weights are a file, {str(weights)!r} is none; give the path of a safetensors file")
+            raise FileNotFoundError(f"weights must be a file, {str(weights)!r} is none; give the path of a safetensors file")
         vit = timm_model(name, False, {})
         try:
             tensors = {key: tensor.float() for key, tensor in load_file(weights).items()}

@@ -134,7 +134,7 @@ def _of_table(path: Path) -> Iterator[Picture]:
         image = next((name for name in IMAGES if name in columns), None)
         if image is None:
             raise ValueError(
-                f"a parquet file needs a column of pictures named {', '.join(IMAGES)}, '{path}' has {', '.join(columns)}"
+                f"a parquet file needs a picture column named {', '.join(IMAGES)}, '{path}' has {', '.join(columns)}; rename one"
             )
         name = next((one for one in NAMES if one in columns), None)
         number = 0

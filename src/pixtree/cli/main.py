@@ -23,7 +23,7 @@ GROUPS = (segment, hierarchy, select, salient, vectorize, train, runs, evaluate,
 
 app = typer.Typer(
     name="pixtree",
-    help="Turn images into trees of regions.",
+    help="Turn images into trees of regions, and trees into superpixels, drawings and tokens.",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -43,8 +43,8 @@ def options(
     wanted: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more about what is done.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say errors only.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print more about what is done.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
 ) -> None:
     """Turn images into trees of regions, and trees into superpixels, drawings and tokens."""
     log_to_stderr(logging.INFO if verbose else logging.ERROR if quiet else logging.WARNING)

@@ -50,7 +50,7 @@ MaxPixels = Annotated[
     typer.Option(
         "--max-pixels",
         callback=_raise_limit,
-        help="Open images of so many pixels; by default larger ones than 179 million are refused, for they may be attacks.",
+        help="Open images of so many pixels; by default larger ones than 179 million are refused, because they may be attacks.",
         show_default=False,
     ),
 ]

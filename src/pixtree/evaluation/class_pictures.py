@@ -60,7 +60,9 @@ def class_rows(rows: Sequence[Row], names: Sequence[str], headings: Sequence[str
     """Images beside the label maps that belong to them, a row each, under headings, and a legend of all classes that occur."""
     if not rows or any(len(row.maps) != len(headings) - 1 for row in rows):
         found = [len(row.maps) for row in rows]
-        raise ValueError(f"expected rows with a map for each of the {len(headings) - 1} headings after the first, got {found}")
+        raise ValueError(
+            f"expected rows with a map for each of the {len(headings) - 1} headings after the first, got {found}; add maps"
+        )
     colours = class_colours(len(names))
     lines = [_beside([row.image, *(class_picture(one, colours) for one in row.maps)]) for row in rows]
     width = max(line.shape[1] for line in lines)

@@ -225,7 +225,7 @@ def _spread(mask: Mask, window: int) -> Mask:
 def _checked(labels: Labels) -> NDArray[np.int64]:
     """The same regions as int64 labels from 0, small enough to count with."""
     if labels.ndim != 2 or labels.size == 0 or not np.issubdtype(labels.dtype, np.integer):
-        raise ValueError(f"a label map is an (H, W) array of integers, got {labels.dtype} of shape {labels.shape}")
+        raise ValueError(f"a label map is an (H, W) array of integers, got {labels.dtype} of shape {labels.shape}; cast it")
     if labels.min() < 0:
         raise ValueError(f"labels must not be negative, got {labels.min()}; evaluate partitions without a mask")
     if labels.max() < labels.size:
@@ -235,4 +235,4 @@ def _checked(labels: Labels) -> NDArray[np.int64]:
 
 def _same_shape(labels: Labels, truth: Labels) -> None:
     if labels.shape != truth.shape:
-        raise ValueError(f"label map and annotation must have one size, got {labels.shape} and {truth.shape}")
+        raise ValueError(f"label map and annotation must have one size, got {labels.shape} and {truth.shape}; resize one")

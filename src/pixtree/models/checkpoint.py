@@ -172,7 +172,9 @@ def _files(source: str | Path, revision: str | None, token: str | None) -> tuple
     if folder.is_dir():
         missing = [name for name in (CONFIG, WEIGHTS) if not (folder / name).is_file()]
         if missing:
-            raise FileNotFoundError(f"a checkpoint holds {CONFIG} and {WEIGHTS}, {str(folder)!r} lacks {', '.join(missing)}")
+            raise FileNotFoundError(
+                f"a checkpoint holds {CONFIG} and {WEIGHTS}, {str(folder)!r} lacks {', '.join(missing)}; save the model again"
+            )
         return folder / CONFIG, folder / WEIGHTS
     if str(source).count("/") != 1 or str(source).startswith((".", "/", "~")):
         raise FileNotFoundError(f"expected a folder or a repository 'user/name', got {str(source)!r}; check the path")

@@ -48,7 +48,7 @@ class Baseline:
         """The values of the method's own knobs that come nearest to the count; here the count itself."""
         if self.tokens > image.shape[-2] * image.shape[-1]:
             size = f"{image.shape[-2]}×{image.shape[-1]}"
-            raise ValueError(f"an image of {size} pixels has no {self.tokens} regions; ask for fewer tokens")
+            raise ValueError(f"an image of {size} pixels cannot have {self.tokens} regions; ask for fewer tokens")
         return (self.tokens,)
 
     def labels_at(self, image: Tensor, setting: Setting) -> LabelMap:

@@ -92,10 +92,10 @@ def salient(
     model: a timm Vision Transformer or a retrofit. The photo is squeezed into a square of `size` pixels for it.
     tokens: the model's features are averaged over this many regions of the photo's tree; None (default) cuts the model's own
     tokens, square patches or the regions of a retrofit.
-    affinity: which features are compared and how; by default what worked best for the model's family, see `tasks.affinity`.
+    affinity: which features are compared and how; by default the setting that worked best for the model's family.
     side: the rule that tells object and background apart, "border" (default), "centre", "largest", "attention" or "occlusion", the
     paper's. The first two are priors about photographs, not evidence of the model.
-    refine: "snap" (default) moves the outline to contours of the tree, "bilateral" is the bilateral solver; None leaves it.
+    refine: "snap" (default) moves the outline to contours of the tree, "bilateral" is the bilateral solver, None does neither.
     objects: with more than one, the background is cut again for each further object, and the result is a label map (H, W)
     int32 in the order of finding, 0 for the background. There may be fewer.
 

@@ -93,12 +93,17 @@ def segment(
 ) -> NDArray[np.int32] | Tensor:
     """Labels (H, W) int32 of the regions of an image: `segment(photo, tokens=200)` has exactly 200, each 4-connected.
 
-    Give one of `tokens` (exactly that many regions), `criterion` ("aic", "aicc", "bic" or "cic", which chooses the number of
-    regions), `at_most` (the criterion's cut, with at most that many regions), `level` (the paper's π_t) and `budget` (any of these
-    as a value). `relax` polishes the boundaries; cuts with different counts are then no longer nested. Pixels outside `mask` get
-    start_label − 1. Tensors (C, H, W) or (B, C, H, W) give tensors on their device, and all other images give arrays. `partitioner`
-    names another method ("slic", "grid", ...), which takes no other option than `tokens`. All other options are those of
-    `hierarchy`.
+    Give exactly one of the first five options. Tensors (C, H, W) or (B, C, H, W) give tensors on their device, and all other images
+    give arrays. The options that are not listed here are those of `hierarchy`.
+
+    tokens: exactly this many regions.
+    criterion: "aic", "aicc", "bic" or "cic", which chooses the number of regions.
+    at_most: the criterion's cut, with at most this many regions.
+    level: the paper's partition π_t after so many rounds of merging.
+    budget: any of these as a value, such as `Exactly(200)`.
+    relax: polish the boundaries; cuts with different counts are then no longer nested.
+    mask: (H, W); pixels outside it belong to no region and get the label start_label − 1.
+    partitioner: another method, such as "slic" or "grid", which takes no other option than `tokens`.
 
     >>> import numpy as np, pixtree
     >>> image = np.zeros((40, 60, 3), np.uint8)

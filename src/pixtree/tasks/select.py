@@ -29,7 +29,7 @@ LARGEST_HOLE = 0.02  # of the object; holes up to it that hold no mark are fille
 def select(tree: Hierarchy | Image, inside: Objects, outside: Marks | None = None) -> NDArray[np.bool_] | NDArray[np.int32]:
     """The object that a few marks mean: a mask (H, W) bool.
 
-    tree: of `pixtree.hierarchy`, or an image; with a tree, answers take milliseconds, the first some more.
+    tree: of `pixtree.hierarchy`, or an image; with a tree every answer but the first takes milliseconds.
     inside, outside: a point (row, column), a box (top, left, bottom, right), a list of points and boxes, or a scribble as a bool
     mask (H, W). A box in `inside` bounds the object; one in `outside` is outside as a whole. Points are in pixels, counted from 0
     at pixel centres. Without marks outside, the picture's border counts as a hint.

@@ -26,6 +26,6 @@ def budget_for(budget: TokenBudget, shape: tuple[int, int]) -> Budget:
         return Exactly(budget.count(shape))
     if isinstance(budget, Exactly) and budget.count > shape[0] * shape[1]:
         raise ValueError(
-            f"an image of {shape[0]}×{shape[1]} pixels has no {budget.count} regions; ask for at most {shape[0] * shape[1]} tokens"
+            f"an image of {shape[0]}×{shape[1]} pixels cannot have {budget.count} regions; ask for {shape[0] * shape[1]} or fewer"
         )
     return budget

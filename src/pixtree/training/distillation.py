@@ -25,7 +25,7 @@ class Matching:
     def __post_init__(self) -> None:
         if min(self.answer, self.pooled, self.regions) < 0 or self.answer + self.pooled + self.regions == 0:
             raise ValueError(
-                f"expected weights from 0 up of which one is above, got {self.answer}, {self.pooled} and "
+                f"expected weights of at least 0, one of them above 0, got {self.answer}, {self.pooled} and "
                 f"{self.regions}; try 1, 1, 0"
             )
 

@@ -29,7 +29,7 @@ class Exactly:
 
 @dataclass(frozen=True)
 class AtMost:
-    """The criterion's cut, merged further in the order of the nested cuts where it has more than `count` regions.
+    """At most `count` regions: the criterion's cut, merged further in the order of the nested cuts where it has more.
 
     >>> import numpy as np, pixtree
     >>> budget = pixtree.AtMost(7, pixtree.Criterion("aic", penalty=0.01))

@@ -14,7 +14,7 @@ from pixtree.trees.structure import TreeStructure
 
 
 def merged_regions(partition: Partition, labels: Iterable[int]) -> Partition:
-    """The partition of one image in which the regions of those labels are one region; they must hang together."""
+    """The partition of one image in which the regions of those labels are one region; they must be connected."""
     regions = _of_one_image(partition)
     wanted = sorted({_checked_label(partition, label) for label in labels})
     if not wanted:
@@ -24,7 +24,7 @@ def merged_regions(partition: Partition, labels: Iterable[int]) -> Partition:
     pieces = int(merged.max()) - int(regions.max()) + len(wanted)
     if pieces > 1:
         raise ValueError(
-            f"regions to merge must hang together, got labels {wanted} in {pieces} pieces; add the regions between them"
+            f"regions to merge must be connected, got labels {wanted} in {pieces} pieces; add the regions between them"
         )
     return Partition(merged[None], partition.tree)
 
@@ -39,7 +39,9 @@ def split_region(partition: Partition, label: int, tokens: int) -> Partition:
         )
     region = regions == number
     if int(region.sum()) < count:
-        raise ValueError(f"a region splits into at most one region per pixel, got tokens={count} for {int(region.sum())} pixels")
+        raise ValueError(
+            f"a region splits into at most one region per pixel, got tokens={count} for {int(region.sum())} pixels; ask for fewer"
+        )
     parts = _parts(partition.tree, region.to(partition.tree.parent.device), count).to(regions.device)
     split = torch.where(region, parts + int(regions.max()) + 1, regions)
     return Partition(kernels_for(device=split.device).connected_pieces(split)[None], partition.tree)

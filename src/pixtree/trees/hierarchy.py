@@ -112,12 +112,16 @@ class Hierarchy(TreeStructure):
         """The regions of the nested cut with `tokens` regions and all that they merge into, as columns: a dict of arrays.
 
         Row i < n is region i of `cut(tokens=n)`; the n − 1 rows after them are its unions, the whole image last. Without `tokens`
-        all nodes of the tree. pandas.DataFrame takes the dict as it is.
+        there is a row for every node of the tree. pandas.DataFrame takes the dict as it is.
 
-        node: index in the arrays of this tree. parent: row of the region that this one merges into, −1 for the last. level: the
-        round that made it. altitude: cost of that merge. area: pixels. perimeter: pixel edges around it, those at the image's
-        border included. top, left, bottom, right: its box, the last two exclusive. mean_0, mean_1, ...: means of what the tree was
-        built from (L, a, b of colours; L of grey; 100 times the value of other channels), or of `values` (H, W[, C]), any numbers.
+        node: index of the region in the arrays of this tree.
+        parent: row of the region that this one merges into, −1 for the last.
+        level, altitude: the round that made the region, and the cost of that merge.
+        area, perimeter: its pixels, and the pixel edges around it, those at the image's border included.
+        top, left, bottom, right: its box, the last two exclusive.
+
+        The columns mean_0, mean_1 and so on are means of what the tree was built from (L, a, b of colours; L of grey; 100 times
+        the value of other channels), or of your own `values` (H, W) or (H, W, C).
 
         >>> import numpy as np, pixtree
         >>> image = np.zeros((40, 60), np.uint8)

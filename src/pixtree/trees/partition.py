@@ -24,8 +24,10 @@ class Partition:
     """Regions of the images of a batch, in canonical form: equal partitions are equal arrays.
 
     labels: (B, H, W) int32, from 0 per image in the raster order of each region's first pixel; every region is 4-connected; −1 only
-    outside a mask. tree: of one image, along which `split` splits; cuts of a tree have it. Partitions never change: `merge` and
-    `split` give new ones, and to undo a step is to keep the old one.
+    outside a mask.
+    tree: the tree of the image, along which `split` splits; partitions that were cut from a tree have it.
+
+    Partitions never change: `merge` and `split` give new ones, so undoing a step means keeping the old one.
 
     >>> import pixtree
     >>> part = pixtree.Partition.from_labels([[5, 5, 3], [5, 3, 3]])
@@ -121,7 +123,7 @@ class Partition:
     __hash__ = None  # type: ignore[assignment]
 
     def merge(self, labels: Iterable[int]) -> "Partition":
-        """The partition of one image in which the regions of those labels, which must hang together, are one region.
+        """The partition of one image in which the regions of those labels, which must touch each other, become one region.
 
         Regions are numbered anew, by first pixel. O(H·W).
 

@@ -36,7 +36,7 @@ class Wanted(BaseModel):
     @model_validator(mode="after")
     def _one_budget(self) -> "Wanted":
         if sum(value is not None for value in (self.paths, self.points, self.bytes)) != 1:
-            raise ValueError("a drawing needs exactly one of paths, points and bytes")
+            raise ValueError("a drawing needs exactly one of paths, points and bytes; give one of them")
         return self
 
 

@@ -39,7 +39,7 @@ def coarsen(
     tokens: instead, as much compute as that many tokens in every block would take.
     schedule: instead, tokens left after each block; or, with one of the above, a shape such as `ConstantShare(first=2)`.
     rule: which tokens merge, "tree" or the name of a baseline, see `RULES`.
-    input_size: resize images to this many pixels a side first, at best where less than 0.4 of the compute is wanted; `compute`
+    input_size: resize images to this many pixels a side first, which pays where less than 0.4 of the compute is wanted; `compute`
     stays a share of what the model needs at its own size.
 
     >>> import torch, pixtree

@@ -2,6 +2,7 @@
 
     python benchmarks/posters.py             # writes benchmarks/results/vectors_posters.json
     python benchmarks/posters.py pictures    # writes docs/pictures/vectors_eight.jpg
+    python benchmarks/posters.py presets     # writes docs/pictures/vectors_presets.jpg
 
 vtracer's settings are searched for the number of colours nearest to ours, and among those for the smallest difference.
 """
@@ -20,6 +21,7 @@ from vector_pictures import captioned, save, side_by_side
 from pixtree.evaluation.records import PACKAGES, provenance, write_record
 from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.vectorize import rendered, vectorize
+from pixtree.vector.presets import PRESETS
 
 ROOT = Path(__file__).parents[1]
 PHOTOS = ("astronaut", "chelsea", "coffee", "immunohistochemistry", "retina", "rocket")
@@ -111,6 +113,16 @@ def pictures() -> None:
     save(side_by_side(tiles, 6), ROOT / "docs" / "pictures" / "vectors_eight.jpg")
 
 
+def presets() -> None:
+    """A photo and its drawing by every preset."""
+    picture = photo("chelsea", (WIDE, 200))
+    tiles = [captioned(picture, "photo")]
+    for name in PRESETS:
+        drawing = vectorize(picture, preset=name)
+        tiles.append(captioned(rendered(str(drawing)), f"{name}: {drawing.paths} paths, {drawing.bytes / 1000:.0f} kB"))
+    save(side_by_side(tiles, 5), ROOT / "docs" / "pictures" / "vectors_presets.jpg")
+
+
 def framed(tile: np.ndarray, height: int = 284, width: int = 364) -> np.ndarray:
     """The tile on a white ground of one size for all."""
     ground = np.full((height, width, 3), 255, np.uint8)
@@ -119,4 +131,4 @@ def framed(tile: np.ndarray, height: int = 284, width: int = 364) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    pictures() if sys.argv[1:] == ["pictures"] else posters()
+    {"pictures": pictures, "presets": presets}.get(" ".join(sys.argv[1:]), posters)()

@@ -66,7 +66,8 @@ def stage(name: str, image: torch.Tensor) -> Callable[[], Any]:
     """One call of ours: a whole one ("pixtree, …") or a stage, with what comes before it done."""
     import pixtree
     from pixtree.kernels import kernels_for
-    from pixtree.kernels.types import MergeRule
+    from pixtree.kernels.types import FLOOR, MergeRule
+    from pixtree.trees.relax import SMOOTHNESS, SWEEPS
 
     compiled, side = kernels_for("numba"), image.shape[1]
     inside = torch.ones(side, side, dtype=torch.bool)
@@ -88,7 +89,7 @@ def stage(name: str, image: torch.Tensor) -> Callable[[], Any]:
             return lambda: compiled.cut_labels(tree.parent, compiled.open_largest(tree.gain, tree.left, tree.right, TOKENS - 1))
         case _:
             labels, planes = stage("cut", image)().view(side, side), compiled.lab(image).view(3, side, side)
-            return lambda: compiled.relax(labels, planes, 2, 20.0)
+            return lambda: compiled.relax(labels, planes, SWEEPS, SMOOTHNESS, FLOOR)
 
 
 def one_thread() -> None:

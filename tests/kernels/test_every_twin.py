@@ -133,7 +133,7 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
     "region_means": lambda: [(random(2, 3, 99).requires_grad_(), LABELS.flatten(1), 6)],
     "region_sizes": lambda: [(LABELS.flatten(1), 6)],
     "region_sums": lambda: [(random(2, 3, 99).requires_grad_(), LABELS.flatten(1), 6)],
-    "relax": lambda: [(LABELS[0], PLANES.view(3, *SHAPE), 2, 20.0)],
+    "relax": lambda: [(LABELS[0], PLANES.view(3, *SHAPE), 2, 0.2, 10.0)],
     "sample": lambda: [sampling_case(3), sampling_case(5)],
     "sizes": lambda: [children()],
     "sum_upwards": lambda: [(torch.arange(197, dtype=torch.int32), *children())],

@@ -25,7 +25,7 @@ LABELS = compiled.cut_labels(TREE.parent, OPENED).view(20, 22)
         (operators.build, (FEATURES, INSIDE)),
         (operators.open_largest, (TREE.gain, TREE.left, TREE.right, 9)),
         (operators.cut_labels, (TREE.parent, OPENED)),
-        (operators.relax, (LABELS, FEATURES.view(3, 20, 22), 2, 20.0)),
+        (operators.relax, (LABELS, FEATURES.view(3, 20, 22), 2, 0.2, 10.0)),
         (operators.connected_pieces, (LABELS,)),
         (operators.exact_labels, (FEATURES.view(1, 3, 20, 22), 10)),
     ],

@@ -184,8 +184,8 @@ def test_operators_of_trees_work_on_the_host(device):
             assert torch.equal(near(a), b)
         assert torch.equal(near(operators.open_largest(*(Far(tree[i]) for i in (5, 1, 2)), 11)), opened)
         assert torch.equal(near(operators.cut_labels(Far(tree[0]), Far(opened))), labels.flatten())
-        polished = operators.relax(labels, planes[0], 2, 20.0)
-        assert torch.equal(near(operators.relax(Far(labels), Far(planes[0]), 2, 20.0)), polished)
+        polished = operators.relax(labels, planes[0], 2, 0.2, 10.0)
+        assert torch.equal(near(operators.relax(Far(labels), Far(planes[0]), 2, 0.2, 10.0)), polished)
         assert torch.equal(near(operators.connected_pieces(Far(labels // 2))), operators.connected_pieces(labels // 2))
         assert torch.equal(near(pixtree.Partition.from_labels(Far(labels // 2)).labels[0]), operators.connected_pieces(labels // 2))
 

@@ -33,6 +33,8 @@ def partition_images(
             tree = hierarchy_of_planes(planes, shape, options.rule, mask=mask, coordinates=coordinates, backend=backend)
             return cut(tree, budget, relax=relax).labels[0]
         labels = exact_cut_of_planes(planes, shape, budget.count, options.rule, backend).labels.view(shape)
-        return relaxed(labels, planes.view(-1, *shape), kernels_for(backend, image.device)) if relax else labels
+        if not relax:
+            return labels
+        return relaxed(labels, planes.view(-1, *shape), kernels_for(backend, image.device), options.floor)
 
     return Partition(torch.stack(each(labels_of, images.unbind())))

@@ -6,8 +6,8 @@ from pixtree.kernels import Kernels
 from pixtree.trees.partition import Partition
 from pixtree.trees.structure import TreeStructure
 
-SWEEPS = 2
-SMOOTHNESS = 20.0  # squared feature units that one more neighbour of the same region is worth; 20 suits Lab
+SWEEPS = 4
+SMOOTHNESS = 0.2  # what one more neighbour of the same region is worth, as a log-likelihood
 
 
 def relax_boundaries(
@@ -21,11 +21,14 @@ def relax_boundaries(
         features = tree.features.view(channels, height, width)
     else:
         features[:, tree.mask] = tree.features
-    return Partition(relaxed(partition.labels[0], features, tree.kernels, sweeps=sweeps, smoothness=smoothness)[None], tree)
+    labels = relaxed(partition.labels[0], features, tree.kernels, tree.rule.floor, sweeps=sweeps, smoothness=smoothness)
+    return Partition(labels[None], tree)
 
 
-def relaxed(labels: Tensor, features: Tensor, kernels: Kernels, *, sweeps: int = SWEEPS, smoothness: float = SMOOTHNESS) -> Tensor:
-    """Labels (H, W) int32 with polished boundaries, from planes (C, H, W)."""
-    moved = kernels.relax(labels, features, sweeps, smoothness)
+def relaxed(
+    labels: Tensor, features: Tensor, kernels: Kernels, floor: float, *, sweeps: int = SWEEPS, smoothness: float = SMOOTHNESS
+) -> Tensor:
+    """Labels (H, W) int32 with polished boundaries, from planes (C, H, W); `floor` is the variance φ of a flat region."""
+    moved = kernels.relax(labels, features, sweeps, smoothness, floor)
     # A moved first pixel changes the order of the regions, so they are numbered anew.
     return kernels.connected_pieces(moved)

@@ -8,7 +8,7 @@ import torch
 from numba.extending import register_jitable
 from torch import Tensor
 
-from pixtree.kernels import sequential
+from pixtree.kernels import polishing, sequential
 from pixtree.kernels.compiled.arithmetic import bits_of, from_bits
 from pixtree.kernels.reference.cutting import select_largest
 from pixtree.runtime.jit import kernel
@@ -16,10 +16,18 @@ from pixtree.runtime.scratch import scratch
 
 FEW = 2**16  # values that are sorted faster than counted
 
-for _helper in (sequential.join_heaps, sequential.sum_regions, sequential.keeps_connected, sequential.misfit):
+for _helper in (
+    sequential.join_heaps,
+    polishing.logarithm,
+    polishing.sum_regions,
+    polishing.describe_regions,
+    polishing.keeps_connected,
+    polishing.misfit,
+    polishing.move_pixel,
+):
     register_jitable(_helper)
 scale_set = kernel(sequential.scale_set)
-relax_in_place = kernel(sequential.relax)
+relax_in_place = kernel(polishing.relax)
 
 
 @kernel
@@ -181,10 +189,9 @@ def largest_scales(gain: Tensor, left: Tensor, right: Tensor, count: int) -> tup
         guess *= 4
 
 
-def relax(labels: Tensor, features: Tensor, sweeps: int, smoothness: float) -> Tensor:
-    """Labels (H, W) int32 after boundary polishing: see `sequential.relax`; features are planes (C, H, W) float32."""
+def relax(labels: Tensor, features: Tensor, sweeps: int, smoothness: float, floor: float) -> Tensor:
+    """Labels (H, W) int32 after boundary polishing: see `polishing.relax`; features are planes (C, H, W) float32."""
     polished = labels.clone()
-    regions, channels = int(labels.max()) + 1, features.shape[0]
-    state = np.zeros(regions), np.zeros((regions, channels)), np.zeros((regions, channels))
-    relax_in_place(polished.numpy(), features.contiguous().numpy(), *state, sweeps, smoothness)
+    state = polishing.empty_state(int(labels.max()) + 1, features.shape[0])
+    relax_in_place(polished.numpy(), features.contiguous().numpy(), *state, sweeps, smoothness, floor)
     return polished

@@ -97,13 +97,13 @@ def _(parent: Tensor, opened: Tensor) -> Tensor:
 
 
 @torch.library.custom_op("pixtree::relax", mutates_args=())
-def relax(labels: Tensor, features: Tensor, sweeps: int, smoothness: float) -> Tensor:
+def relax(labels: Tensor, features: Tensor, sweeps: int, smoothness: float, floor: float) -> Tensor:
     """Labels (H, W) int32 after boundary polishing; features are planes (C, H, W) float32."""
-    return on_host(lambda a, b: [kernels_for().relax(a, b, sweeps, smoothness)], (labels, features))[0]
+    return on_host(lambda a, b: [kernels_for().relax(a, b, sweeps, smoothness, floor)], (labels, features))[0]
 
 
 @relax.register_fake
-def _(labels: Tensor, features: Tensor, sweeps: int, smoothness: float) -> Tensor:
+def _(labels: Tensor, features: Tensor, sweeps: int, smoothness: float, floor: float) -> Tensor:
     return torch.empty_like(labels)
 
 

@@ -1,10 +1,9 @@
 """Cuts of a tree: which nodes are opened, and the regions that remain."""
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from pixtree.kernels import sequential
+from pixtree.kernels import polishing, sequential
 from pixtree.kernels.reference.attributes import inner_by_depth, parents_of
 from pixtree.kernels.reference.pieces import number_by_first, settle
 
@@ -93,13 +92,12 @@ def open_largest(gain: Tensor, left: Tensor, right: Tensor, count: int) -> Tenso
     return select_largest(persistence(gain, left, right), count)
 
 
-def relax(labels: Tensor, features: Tensor, sweeps: int, smoothness: float) -> Tensor:
-    """Labels (H, W) int32 after boundary polishing: see `sequential.relax`; features are planes (C, H, W) float32.
+def relax(labels: Tensor, features: Tensor, sweeps: int, smoothness: float, floor: float) -> Tensor:
+    """Labels (H, W) int32 after boundary polishing: see `polishing.relax`; features are planes (C, H, W) float32.
 
     Sequential by nature, so the reference is an interpreted loop on the host.
     """
     polished = labels.cpu().numpy().copy()
-    regions, channels = int(labels.max()) + 1, features.shape[0]
-    state = np.zeros(regions), np.zeros((regions, channels)), np.zeros((regions, channels))
-    sequential.relax(polished, features.cpu().numpy(), *state, sweeps, smoothness)
+    state = polishing.empty_state(int(labels.max()) + 1, features.shape[0])
+    polishing.relax(polished, features.cpu().numpy(), *state, sweeps, smoothness, floor)
     return torch.from_numpy(polished).to(labels.device)

@@ -16,6 +16,7 @@ from pixtree.cli.tables import named
 
 if TYPE_CHECKING:
     from pixtree.evaluation.datasets import AnnotatedPhoto
+    from pixtree.evaluation.label_folders import LabelFolder
     from pixtree.evaluation.superpixel_comparison import Sample
 
 DEFAULT_METHODS = "pixtree,pixtree-nested,slic,felzenszwalb,seeds,lsc,watershed,quadtree,grid,spit"
@@ -47,6 +48,13 @@ def superpixels(
     split: Annotated[str, typer.Option(help="Part of the data to use.")] = "val",
     tokens: Annotated[str, typer.Option(help="Numbers of regions, separated by commas.")] = DEFAULT_COUNTS,
     methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = DEFAULT_METHODS,
+    labels: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=FOLDER: measure another program's label maps as well, <photo>.png, .pgm, .tif or .npy; with one count only.",
+            show_default=False,
+        ),
+    ] = None,
     limit: Annotated[int | None, typer.Option(help="Use only this many photos, evenly spaced in the order of their names.")] = None,
     workers: Annotated[int, typer.Option(help="Number of parallel processes; 0 starts one per core.")] = 0,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the record to this .json file.")] = None,
@@ -57,22 +65,26 @@ def superpixels(
 ) -> None:
     """Benchmark superpixel methods against human annotations."""
     counts, names = parsed_counts(tokens, "--tokens"), [name.strip() for name in methods.split(",")]
+    given = _named_folders(labels or [])
     _check_outputs(output, csv, plot)
 
     from pixtree.evaluation.datasets import annotated_photos, data_folder
+    from pixtree.evaluation.label_folders import label_folder
     from pixtree.evaluation.records import provenance, write_record, write_table
     from pixtree.evaluation.superpixel_comparison import compare_superpixels, rows
 
     photos = annotated_photos(data, split, limit)
-    ready = compare_superpixels(photos, names, counts, workers or os.cpu_count() or 1)
+    folders = [label_folder(name, folder, photos) for name, folder in given.items()]
+    ready = compare_superpixels(photos, names, counts, workers or os.cpu_count() or 1, folders)
     samples = [sample for some in _with_progress(ready, len(photos) * len(counts)) for sample in some]
     found = rows(samples)
     folder = data_folder(data)
     limited = "" if limit is None else f" --limit {limit}"
+    limited += "".join(f" --labels {name}={name}" for name in given)  # where a folder lies is nobody else's business
     command = f"pixtree evaluate superpixels {named(folder)} --split {split} --tokens {tokens} --methods {methods}{limited}"
     _show(found)
     if output is not None:
-        write_record({**_heading(folder.name, split, photos), **provenance(command), "rows": found}, output)
+        write_record({**_heading(folder.name, split, photos, folders), **provenance(command), "rows": found}, output)
     if csv is not None:
         write_table(found, csv)
     if plot is not None:
@@ -111,11 +123,22 @@ def _check_outputs(output: Path | None, csv: Path | None, plot: Path | None) -> 
         checked_target(path)
 
 
-def _heading(folder: str, split: str, photos: Sequence["AnnotatedPhoto"]) -> dict[str, Any]:
+def _named_folders(words: Sequence[str]) -> dict[str, str]:
+    """The folders by name, from NAME=FOLDER."""
+    pairs = [word.partition("=")[::2] for word in words]
+    if len({name for name, _ in pairs}) < len(pairs) or not all(name and folder for name, folder in pairs):
+        raise ValueError(
+            f"--labels takes NAME=FOLDER, each name once, got {' '.join(words)!r}; give every folder a name of its own"
+        )
+    return dict(pairs)
+
+
+def _heading(folder: str, split: str, photos: Sequence["AnnotatedPhoto"], others: Sequence["LabelFolder"]) -> dict[str, Any]:
     annotations = sum(len(photo.segmentations()) for photo in photos)
-    return {
+    heading: dict[str, Any] = {"programs": {one.name: dict(one.about) for one in others}} if others else {}
+    return heading | {
         "benchmark": "superpixels",
-        "title": f"Superpixels on {folder}",
+        "title": f"Superpixels on {folder}" + (", beside other programs" if others else ""),
         "dataset": {"name": folder, "split": split, "photos": len(photos), "annotations": annotations},
         "notes": [
             "The figures are means over the annotators of a photo, then over the photos. Each method is measured by its own "

@@ -9,14 +9,15 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
-from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from pixtree.evaluation.datasets import AnnotatedPhoto
-from pixtree.evaluation.superpixels import MEASURES, superpixel_scores
+from pixtree.evaluation.label_folders import LabelFolder
+from pixtree.evaluation.superpixels import MEASURES, Labels, superpixel_scores
 from pixtree.kernels.fidelity import psnr
 from pixtree.partitioners import NAMES, Baseline, partitioner
 from pixtree.trees.partition import Partition
@@ -40,7 +41,7 @@ class Sample:
     photo: str
     segments: int  # the method's own
     pieces: int  # their 4-connected pieces
-    seconds: float  # processor time of one run; a search for the count's setting is left out
+    seconds: float  # processor time of one run, NaN if unknown; a search for the count's setting is left out
     scores: dict[str, float]
 
 
@@ -53,19 +54,29 @@ def method(name: str, tokens: int) -> Baseline:
 
 
 def compare_superpixels(
-    photos: Sequence[AnnotatedPhoto], methods: Sequence[str], counts: Sequence[int], workers: int = 1
+    photos: Sequence[AnnotatedPhoto],
+    methods: Sequence[str],
+    counts: Sequence[int],
+    workers: int = 1,
+    folders: Sequence[LabelFolder] = (),
 ) -> Iterator[list[Sample]]:
     """Samples of all methods on one photo at one count, in the order in which they are ready.
 
     len(photos) · len(counts) lists; methods run one after the other on the same photo, so that a slow minute of the
-    machine hits all of them. With more than one worker, each is a process of its own.
+    machine hits all of them. With more than one worker, each is a process of its own. `folders` bring the label maps of other
+    programs, at one count.
     """
+    if folders and len(counts) != 1:
+        raise ValueError(f"folders of label maps are measured at one count, got {len(counts)} counts; run each for itself")
+    repeated = {folder.name for folder in folders} & METHODS.keys()
+    if repeated:
+        raise ValueError(f"folders of label maps need names of their own, got {', '.join(repeated)}; choose others")
     if workers < 1:
         raise ValueError(f"at least 1 worker is needed, got {workers}; leave it out for one per core")
     for count in counts:
         for name in methods:
             method(name, count)  # unknown names and impossible counts show before any work
-    jobs = [(photo, tuple(methods), count) for photo in photos for count in counts]
+    jobs = [(photo, tuple(methods), count, tuple(folders)) for photo in photos for count in counts]
     warm_up(methods)  # here too if others work: a missing extra is one error, and kernels are compiled once
     if workers == 1:
         yield from (measure_photo(*job) for job in jobs)
@@ -98,8 +109,8 @@ def _deaf_children() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def measure_photo(photo: AnnotatedPhoto, methods: Sequence[str], tokens: int) -> list[Sample]:
-    """One sample per method."""
+def measure_photo(photo: AnnotatedPhoto, methods: Sequence[str], tokens: int, folders: Sequence[LabelFolder] = ()) -> list[Sample]:
+    """One sample per method and folder of label maps."""
     array, truths = photo.pixels(), photo.segmentations()
     image = torch.from_numpy(array).permute(2, 0, 1).contiguous()  # HWC -> CHW
     values = array.astype(np.float32) / 255
@@ -109,11 +120,24 @@ def measure_photo(photo: AnnotatedPhoto, methods: Sequence[str], tokens: int) ->
         setting = chosen.setting(image)
         start = time.process_time()
         labels = chosen.labels_at(image, setting)
-        seconds = time.process_time() - start
-        pieces = int(Partition.from_labels(labels).counts[0])
-        found = superpixel_scores(labels, values, truths)
-        samples.append(Sample(name, tokens, photo.name, int(labels.max()) + 1, pieces, seconds, found))
+        samples.append(_sample(name, tokens, photo, labels, time.process_time() - start, values, truths))
+    for folder in folders:
+        given = folder.labels(photo.name)
+        samples.append(_sample(folder.name, tokens, photo, given, folder.seconds(photo.name), values, truths))
     return samples
+
+
+def _sample(
+    name: str,
+    tokens: int,
+    photo: AnnotatedPhoto,
+    labels: Labels,
+    seconds: float,
+    values: NDArray[np.float32],
+    truths: Sequence[Labels],
+) -> Sample:
+    pieces = int(Partition.from_labels(labels).counts[0])
+    return Sample(name, tokens, photo.name, int(labels.max()) + 1, pieces, seconds, superpixel_scores(labels, values, truths))
 
 
 def warm_up(methods: Sequence[str]) -> None:
@@ -136,13 +160,13 @@ def _prepare_worker(methods: Sequence[str]) -> None:
 
 
 def rows(samples: Sequence[Sample]) -> list[dict[str, Any]]:
-    """One row per method and count, in the order of first appearance in METHODS and of the counts.
+    """One row per method and count, in the order of METHODS, folders of label maps after them by name, and of the counts.
 
     Means over photos; <measure>_se is their standard error, None for a single photo. psnr_of_mean_error is the PSNR of
     the mean squared error, the other usual convention.
     """
     groups: dict[tuple[int, int], list[Sample]] = {}
-    order = list(METHODS)
+    order = [*METHODS, *sorted({sample.method for sample in samples} - METHODS.keys())]
     for sample in sorted(samples, key=lambda sample: (order.index(sample.method), sample.tokens, sample.photo)):
         groups.setdefault((order.index(sample.method), sample.tokens), []).append(sample)
     return [_row(group) for group in groups.values()]
@@ -161,7 +185,7 @@ def _row(group: Sequence[Sample]) -> dict[str, Any]:
         row[measure.key] = float(values.mean())
         row[f"{measure.key}_se"] = _standard_error(values)
     row["psnr_of_mean_error"] = psnr(row["squared_error"])
-    row["seconds"] = median(sample.seconds for sample in group)
+    row["seconds"] = float(np.median([sample.seconds for sample in group]))
     return row
 
 

@@ -133,7 +133,7 @@ def _sample(
     photo: AnnotatedPhoto,
     labels: Labels,
     seconds: float,
-    values: NDArray[np.float32],
+    values: NDArray[np.floating],
     truths: Sequence[Labels],
 ) -> Sample:
     pieces = int(Partition.from_labels(labels).counts[0])

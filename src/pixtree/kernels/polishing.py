@@ -14,9 +14,10 @@ PULL = 0.05  # weight of the squared error beside the likelihood, in units of 1/
 SQRT_HALF, LOG_2 = 0.7071067811865476, 0.6931471805599453
 
 Values = NDArray[np.float64]
+State = tuple[Values, Values, Values, Values, Values, Values]
 
 
-def empty_state(regions: int, channels: int) -> tuple[Values, ...]:
+def empty_state(regions: int, channels: int) -> State:
     """Zeros for the sizes, sums, squares, means, weights and volumes that `relax` takes."""
     rows = (regions, channels)
     return np.zeros(regions), np.zeros(rows), np.zeros(rows), np.zeros(rows), np.zeros(rows), np.zeros(regions)

@@ -1,9 +1,10 @@
 """Distillation without labels, from pictures to a table: `python benchmarks/distill.py --data FOLDER --runs FOLDER -o FILE`.
 
 Students of one model learn its answers on pictures outside ImageNet's validation split, all by the same schedule: regions, token
-trees, ToMe and the patch model on a smaller input. What is measured before and after is the accuracy on validation photos.
---held-out trains without every fifth picture of imagenet_sample and measures on these, to choose a schedule there. Runs that were
-interrupted go on, and rows that are in FILE are not measured again. The folder of data is that of `$PIXTREE_DATA`.
+trees, ToMe and the patch model on a smaller input. What is measured is the accuracy on validation photos; that before the training
+is in the records of `benchmarks/retrofit.py` and `benchmarks/coarsen.py`, and is read from them. --held-out trains without every
+fifth picture of imagenet_sample and measures on these, to choose a schedule there. Runs that were interrupted go on, and rows that
+are in FILE are not measured again. The folder of data is that of `$PIXTREE_DATA`.
 """
 
 import argparse
@@ -28,13 +29,16 @@ from pixtree.training.distilling import CHECKPOINT, LOG, Run, Settings, distille
 from pixtree.training.logs import read_log
 
 MODELS = ("deit_tiny_patch16_224", "vit_tiny_patch16_224")
-COUNTS = (196, 100)
 STUDENTS = {
-    "regions": Variant(tokens=COUNTS[0]),
+    "196 regions": Variant(tokens=196),
+    "100 regions": Variant(tokens=100),
     "token trees": Variant(compute=0.5),
     "smaller input": Variant(size=160),
     "ToMe": Variant(compute=0.5, rule="tome"),
 }
+# Names of the same models in the record of coarsening, at half the compute.
+COARSENED = {"token trees": "pixtree: token trees", "smaller input": "smaller input", "ToMe": "ToMe"}
+RESULTS = Path(__file__).parent / "results"
 # Folders of photos that are no part of ImageNet's validation split, and may be trained on for experiments.
 SOURCES = (
     "imagenet_sample/images",
@@ -60,7 +64,19 @@ COLUMNS = [
     ["divergence", "KL from the model, nats", ".3f"],
     ["minutes", "Minutes", ".0f"],
 ]
-WANTED = {("regions", 196): 0.95, ("regions", 100): 0.84, ("token trees", 196): 0.98}
+SCHEDULE = ("steps", "batch", "rate", "own_rate", "crop", "answer", "pooled")
+TRIED = [
+    *COLUMNS[:3],
+    ["steps", "Steps", ""],
+    ["batch", "Crops a step", ""],
+    ["rate", "Rate", "g"],
+    ["own_rate", "own rate, times", "g"],
+    ["crop", "Smallest crop", "g"],
+    ["answer", "Weight of the answer", "g"],
+    ["pooled", "of the pooled features", "g"],
+    *[column for column in COLUMNS if column[0] in ("top1", "kept", "agreement", "divergence", "minutes")],
+]
+WANTED = {"196 regions": 0.95, "100 regions": 0.84, "token trees": 0.98}
 
 
 def pictures(data: Path, folder: Path, held_out: bool) -> Path:
@@ -86,7 +102,7 @@ def held(data: Path) -> LabelledPictures:
 
 
 class Remembered(nn.Module):
-    """A teacher that answers a batch of pictures once: all students see the same crops, and so do the models beside them."""
+    """A teacher that answers every crop once: all students see the same crops, and the first of them waits for the answers."""
 
     def __init__(self, teacher: Any, path: Path) -> None:
         super().__init__()
@@ -95,16 +111,19 @@ class Remembered(nn.Module):
         self.known: dict[float, tuple[Tensor, Tensor]] = torch.load(path, weights_only=True) if path.is_file() else {}
 
     def forward_features(self, images: Tensor) -> Tensor:
-        """The name of a batch, under which its answers are kept."""
-        key = float(images.double().sum())
-        if key not in self.known:
-            rows = self.teacher.forward_features(images)
-            self.known[key] = self.teacher.forward_head(rows), self.teacher.forward_head(rows, pre_logits=True)
-        return torch.tensor(key, dtype=torch.float64)
+        """The names of crops (B,), under which their answers are kept."""
+        names = images.double().sum(dim=(1, 2, 3))
+        new = [place for place, name in enumerate(names.tolist()) if name not in self.known]
+        if new:
+            with torch.autocast(images.device.type, enabled=False):
+                rows = self.teacher.forward_features(images[new])
+                answers = self.teacher.forward_head(rows), self.teacher.forward_head(rows, pre_logits=True)
+            self.known |= {float(names[place]): (answers[0][at].clone(), answers[1][at].clone()) for at, place in enumerate(new)}
+        return names
 
     def forward_head(self, rows: Tensor, pre_logits: bool = False) -> Tensor:
-        """The answers to a batch, or what the classifier reads of it."""
-        return self.known[float(rows)][int(pre_logits)]
+        """The answers to crops, or what the classifier reads of them."""
+        return torch.stack([self.known[name][int(pre_logits)] for name in rows.tolist()])
 
     def save(self) -> None:
         """Keep the answers for the next student."""
@@ -115,20 +134,21 @@ class Remembered(nn.Module):
 def run_of(name: str, student: str, folder: Path, options: argparse.Namespace) -> Run:
     """A distillation of one student; only the student differs from those of the others."""
     variant = STUDENTS[student]
-    counts = COUNTS if variant.tokens else ()
     settings = Settings(
         name,
-        counts,
-        variant.compute or (None if counts else 1.0),
+        () if variant.tokens is None else (variant.tokens,),
+        variant.compute or (1.0 if variant.tokens is None else None),
         batch=options.batch,
         rate=options.rate,
         own_rate=options.own_rate,
+        crop=options.crop,
+        precision="bfloat16",
     )
     run = prepared(settings, str(folder), options.data / "weights" / f"{name}.fp16.safetensors")
     teacher = run.objective.teacher
     made = variant_of(copy.deepcopy(teacher).requires_grad_(True), variant)
-    remembered = Remembered(teacher, options.runs / f"{name}-{options.batch}{'-held_out' * options.held_out}.answers")
-    objective = Distillation(remembered, made, Matching(options.answer, options.pooled), counts)
+    remembered = Remembered(teacher, options.runs / f"{name}-{options.crop:g}{'-held_out' * options.held_out}.answers")
+    objective = Distillation(remembered, made, Matching(options.answer, options.pooled))
     plan = replace(run.plan, steps=options.steps, warmup=max(1, options.steps // 20), every=25)
     return run._replace(objective=objective, plan=plan)
 
@@ -140,33 +160,29 @@ def answers_of(teacher: Any, path: Path, data: LabelledPictures) -> Tensor:
     return torch.load(path, weights_only=True)
 
 
-def measured(teacher: Any, taught: Tensor, models: dict[str, Any], data: LabelledPictures) -> dict[str, dict]:
-    """Accuracy and cost of models beside their teacher, whose logits are given."""
-    found = accuracy_rows([taught, *said(list(models.values()), data)], data)
-    whole = cost_of(teacher).gflops
-    rows = {}
-    for (label, model), row in zip(models.items(), found[1:], strict=True):
-        cost = cost_of(model)
-        rows[label] = {"tokens": cost.tokens, "gflops": cost.gflops, "share": cost.gflops / whole, **row}
-    return rows
+def measured(teacher: Any, taught: Tensor, model: Any, data: LabelledPictures) -> dict[str, Any]:
+    """Accuracy and cost of a model beside its teacher, whose logits are given."""
+    cost, whole = cost_of(model), cost_of(teacher).gflops
+    found = accuracy_rows([taught, *said([model], data)], data)[1]
+    return {"tokens": cost.tokens, "gflops": cost.gflops, "share": cost.gflops / whole, **found}
 
 
-def variants_of(student: str, model: Any) -> dict[str, Any]:
-    """The models of a student that are measured: a retrofit at each of its counts."""
-    return {str(count): variant_of(model, Variant(tokens=count)) for count in COUNTS} if student == "regions" else {"": model}
+def before(name: str, student: str) -> dict[str, float]:
+    """The accuracy of a student that nothing was trained of, on the same 1,000 photos, from the records that measured it."""
+    record = "retrofit" if STUDENTS[student].tokens else "coarsen"
+    for row in json.loads((RESULTS / f"{record}.json").read_text())["rows"]:
+        same = row["tokens"] == STUDENTS[student].tokens if record == "retrofit" else row["method"] == COARSENED[student]
+        if row["model"] == name and same and (record == "retrofit" or 0.45 < row["compute"] <= 0.5):
+            return {"before": row["top1"], "kept_before": row["kept"]}
+    raise ValueError(f"expected {student!r} of {name} in {record}.json, found none; run the benchmark of that name first")
 
 
-def rows_of(name: str, student: str, folder: Path, data: LabelledPictures, options: argparse.Namespace) -> tuple[list[dict], list]:
-    """Rows of one student before and after its distillation, and the curve of its loss."""
+def row_of(name: str, student: str, folder: Path, data: LabelledPictures, options: argparse.Namespace) -> tuple[dict, list]:
+    """The row of one student after its distillation, and the curve of its loss."""
     run = run_of(name, student, folder, options)
     remembered, learner = run.objective.teacher, run.objective.learner
-    taught = answers_of(remembered.teacher, options.runs / f"{name}-on-{data.name}-{len(data)}.pt", data)
     where = options.runs / f"{name}-{student.replace(' ', '_')}-{options.tag}"
     where.mkdir(parents=True, exist_ok=True)
-    early = options.runs / f"{name}-{student.replace(' ', '_')}-before-{data.name}.json"
-    if not early.is_file():
-        early.write_text(json.dumps(measured(remembered.teacher, taught, variants_of(student, learner), data)))
-    before = json.loads(early.read_text())
 
     def report(step: int, figures: dict[str, float]) -> None:
         if step % 10 == 9:
@@ -175,43 +191,55 @@ def rows_of(name: str, student: str, folder: Path, data: LabelledPictures, optio
     distilled(run, where, (where / CHECKPOINT).is_file(), report)
     remembered.save()
     log = read_log(where / LOG)
-    minutes = sum(run.settings.batch / line["images_per_second"] for line in log) / 60
-    rows = []
-    for label, row in measured(remembered.teacher, taught, variants_of(student, learner.eval()), data).items():
-        start = {"before": before[label]["top1"], "kept_before": before[label]["kept"]}
-        rows.append({"model": name, "student": student, **row, **start, "minutes": minutes, "steps": len(log)})
-        print(rows[-1], flush=True)
+    taught = answers_of(remembered.teacher, options.runs / f"{name}-on-{data.name}-{len(data)}.pt", data)
+    row = {"model": name, "student": student, **measured(remembered.teacher, taught, learner.eval(), data)}
+    if options.held_out:
+        row |= {key: getattr(options, key) for key in SCHEDULE}
+    else:
+        row |= before(name, student)
+    row["minutes"] = sum(run.settings.batch / line["images_per_second"] for line in log) / 60
+    print(row, flush=True)
     losses = [line["loss"] for line in log]
-    return rows, [sum(losses[at : at + 10]) / len(losses[at : at + 10]) for at in range(0, len(losses), 10)]
+    return row, [sum(losses[at : at + 10]) / len(losses[at : at + 10]) for at in range(0, len(losses), 10)]
 
 
 def record(rows: list[dict], curves: dict[str, list], count: int, data: LabelledPictures, options: argparse.Namespace) -> dict:
-    schedule = f"--steps {options.steps} --batch {options.batch} --rate {options.rate:g} --own-rate {options.own_rate:g}"
-    chosen = " --held-out" if options.held_out else ""
-    return {
+    """The table of all students, or with --held-out that of all schedules which were tried."""
+    schedule = " ".join(f"--{key.replace('_', '-')} {getattr(options, key):g}" for key in SCHEDULE)
+    sources = ", ".join(dict.fromkeys(source.partition("/")[0] for source in SOURCES))
+    seen = (
+        f"Crops come from {count} photos ({sources}), none of which is a validation photo; the students learned the classes and the "
+        f"pooled features of the untouched model, in bfloat16. Accuracy is that on {len(data)} photos of {data.name}, in float32. "
+        "Minutes are those of a busy machine, on one core."
+    )
+    made = {
         "benchmark": "table",
-        "title": "Distillation without labels",
-        **provenance(f"python benchmarks/distill.py --data $PIXTREE_DATA {schedule}{chosen}", (*PACKAGES, "timm", "accelerate")),
-        "columns": COLUMNS,
+        "title": "Schedules of distillation, on held-out photos" if options.held_out else "Distillation without labels",
+        **provenance(
+            f"python benchmarks/distill.py --data $PIXTREE_DATA --runs RUNS {'--held-out' if options.held_out else schedule}",
+            (*PACKAGES, "timm", "accelerate"),
+        ),
+        "columns": TRIED if options.held_out else COLUMNS,
         "rows": rows,
         "curves": curves,
+    }
+    if options.held_out:
+        return made | {"notes": [f"{seen} Every row is one run, with the schedule that it names."]}
+    return made | {
         "notes": [
-            f"Every student saw {options.steps} batches of {options.batch} random crops of {count} photos "
-            f"({', '.join(dict.fromkeys(source.partition('/')[0] for source in SOURCES))}), none of which is a validation photo, "
-            "and learned the classes and the pooled features of the untouched model. Accuracy is that on "
-            f"{len(data)} photos of {data.name}. Regions are one model, trained on batches of "
-            f"{' or '.join(map(str, COUNTS))} tokens by chance.",
-            "The learning rate comes from two short trials on 200 held-out photos of imagenet_sample (model .780; before .745 at "
-            "196 and .575 at 100 tokens), run with an earlier script: 1e-4 in batches of 32, read after 15 of 30 steps, gave .760 "
-            "and .675; 3e-4 in batches of 16 with --own-rate 10 gave .695 and .585 after 40 steps. They differ in more than the "
-            "rate, so the schedule is a safe one, not a tuned one. Minutes are those of a shared machine. The smaller input is the "
-            "patch model at 160 px, which has 100 tokens and about half the compute.",
+            f"{seen} Every student is a model of its own, trained by one schedule: {options.steps} steps of {options.batch} crops "
+            f"of at least {options.crop:g} of a photo, peak rate {options.rate:g}, that of λ, β, κ and the encoder "
+            f"{options.own_rate:g} times as high, falling along a cosine. It was chosen on held-out photos of imagenet_sample "
+            "(distill_schedules.json).",
+            "The smaller input is the patch model at 160 px, which has 100 tokens and about half the compute. What is before the "
+            "training comes from retrofit.json and coarsen.json, which have the same photos. With 1,000 photos the standard error of "
+            "a share is about .015.",
         ],
         "bars": [
-            {"what": f"{row['model']}, {row['student']}, {row['tokens']} tokens: share of top-1", "wanted": f"≥ {goal}"}
-            | {"found": row["kept"], "met": "yes" if row["kept"] >= goal else "no"}
+            {"what": f"{row['model']}, {row['student']}: share of top-1", "wanted": f"≥ {WANTED[row['student']]}"}
+            | {"found": row["kept"], "met": "yes" if row["kept"] >= WANTED[row["student"]] else "no"}
             for row in rows
-            if (goal := WANTED.get((row["student"], row["tokens"]))) is not None
+            if row["student"] in WANTED
         ],
     }
 
@@ -221,17 +249,18 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--runs", type=Path, required=True, help="folder for checkpoints and logs")
     parser.add_argument("--models", nargs="+", default=MODELS)
-    parser.add_argument("--students", nargs="+", default=list(STUDENTS))
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--students", nargs="+", default=list(STUDENTS), choices=list(STUDENTS))
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--rate", type=float, default=1e-4)
     parser.add_argument("--own-rate", type=float, default=30.0)
+    parser.add_argument("--crop", type=float, default=0.35)
     parser.add_argument("--answer", type=float, default=1.0)
     parser.add_argument("--pooled", type=float, default=1.0)
     parser.add_argument("--held-out", action="store_true")
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
-    options.tag = f"{options.steps}-{options.batch}-{options.rate:g}" + ("-held_out" if options.held_out else "")
+    options.tag = "-".join(f"{getattr(options, key):g}" for key in SCHEDULE) + "-held_out" * options.held_out
     folder = pictures(options.data, options.runs, options.held_out)
     data = held(options.data) if options.held_out else labelled_pictures(options.data / "imagenet_val")
     known = json.loads(options.output.read_text()) if options.output.is_file() else {"rows": [], "curves": {}}
@@ -239,11 +268,11 @@ def main() -> None:
     for name in options.models:
         named_model(name, options.data / "weights" / f"{name}.fp16.safetensors")  # refused before anything is trained
         for student in options.students:
-            if any((row["model"], row["student"]) == (name, student) for row in rows):
+            label = f"{name}, {student}" + f", {options.tag}" * options.held_out
+            if label in curves:
                 continue
-            found, curve = rows_of(name, student, folder, data, options)
-            rows += found
-            curves[f"{name}, {student}"] = curve
+            row, curves[label] = row_of(name, student, folder, data, options)
+            rows.append(row)
             write_record(record(rows, curves, len(list(folder.iterdir())), data, options), options.output)
     # Notes and targets are those of this script, also where every row was there.
     write_record(record(rows, curves, len(list(folder.iterdir())), data, options), options.output)

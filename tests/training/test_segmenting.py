@@ -12,9 +12,11 @@ from pixtree.evaluation.labelled_folders import IGNORED, labelled_set
 from pixtree.evaluation.segmentation import Confusion
 from pixtree.models.segmentation import Segmenter
 from pixtree.models.timm_import import timm
+from pixtree.training.augmentation import LabelledChanges
 from pixtree.training.loop import train
 from pixtree.training.order import Share
 from pixtree.training.plan import Plan
+from pixtree.training.recipe import Augment, read_recipe
 from pixtree.training.segmenting import Labelled, LabelledBatches, Losses, Segmentation, class_shares, token_losses
 
 COLOURS = np.array([(40, 120, 40), (200, 40, 40), (40, 60, 200)])
@@ -72,6 +74,49 @@ def test_crops_follow_from_seed_and_step(folder):
     colours = (first[0].images * 0.5 + 0.5).permute(0, 2, 3, 1) * 255
     nearest = (colours[..., None, :] - torch.from_numpy(COLOURS)).square().sum(-1).argmin(-1)
     assert (nearest == first[0].truth).float().mean() > 0.95  # classes move with their pixels
+
+
+CONFIG = {"mean": (0.5,) * 3, "std": (0.5,) * 3, "interpolation": "bicubic"}
+
+
+def test_what_moves_the_pixels_of_a_picture_moves_its_labels():
+    image, truth = picture(0)
+    given = torch.from_numpy(image).permute(2, 0, 1) / 255, torch.from_numpy(truth).to(torch.int64)
+    moves = LabelledChanges(Augment(policies=("rand-m9-n1-inc1",)), 64, CONFIG)
+    for policy in moves.pictures + moves.maps:  # rotations only, always
+        policy.transforms[0].ops = [one for one in policy.transforms[0].ops if one.name == "Rotate"]
+        policy.transforms[0].ops[0].prob = 1.0
+        policy.transforms[0].choice_weights = None
+    for key in range(4):
+        changed, labels = moves(*given, key)
+        assert not torch.equal(labels, given[1])
+        inside = labels != IGNORED
+        assert 0 < (~inside).float().mean() < 0.5
+        nearest = (changed.permute(1, 2, 0)[..., None, :] * 255 - torch.from_numpy(COLOURS)).square().sum(-1).argmin(-1)
+        assert (nearest == labels)[inside].float().mean() > 0.95
+        assert all(torch.equal(a, b) for a, b in zip((changed, labels), moves(*given, key), strict=True))
+
+
+def test_colours_change_without_the_labels():
+    image, truth = picture(1)
+    given = torch.from_numpy(image).permute(2, 0, 1) / 255, torch.from_numpy(truth).to(torch.int64)
+    changes = LabelledChanges(Augment(policies=("3a",), color_jitter=0.3), 64, CONFIG)
+    for key in range(6):
+        changed, labels = changes(*given, key)
+        assert torch.equal(labels, given[1])
+        assert not torch.equal(changed, given[0])
+
+
+def test_the_policies_of_the_papers_recipe_keep_pictures_and_labels_together(folder):
+    images = labelled_set(folder, "camvid", "train").images
+    changes = LabelledChanges(read_recipe("segment").augment, 48, CONFIG)
+    batches = LabelledBatches(images, (48, 48), (0.5,) * 3, (0.5,) * 3, batch=4, changes=changes)
+    source = batches.starting(0, Share())
+    for _ in range(20):
+        found = next(source)[0]
+        assert found.images.shape == (4, 3, 48, 48)
+        assert set(found.truth.unique().tolist()) <= {0, 1, 2, IGNORED}
+        assert found.images.abs().max() <= 1
 
 
 def test_a_tiny_model_learns_four_images_by_heart():

@@ -1,14 +1,17 @@
 """Random changes of pictures while training: timm's policies and crops for one picture, mixtures for a batch."""
 
+import copy
 import random
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
 
+from pixtree.evaluation.labelled_folders import IGNORED
 from pixtree.models.overlap import cutter
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
@@ -16,6 +19,7 @@ from pixtree.training.pictures import Item, seed_all, together
 from pixtree.training.recipe import Augment
 
 Transform = Callable[[Image.Image], Tensor]
+MOVING = ("Rotate", "Shear", "Translate")  # beginnings of the names of timm's operations that move pixels
 _data = import_module(f"{timm.__name__}.data")
 
 
@@ -32,7 +36,13 @@ class OneOf:
 
 def training_transform(augment: Augment, size: int, config: Mapping[str, Any]) -> Transform:
     """Crops, flips and policies of a recipe, for pictures as the model with timm's `config` takes them."""
-    made = [
+    made = _made(augment, size, config)
+    return made[0] if len(made) == 1 else OneOf(made)
+
+
+def _made(augment: Augment, size: int, config: Mapping[str, Any], **more: Any) -> list[Any]:
+    """timm's transform for each of the policies."""
+    return [
         _data.create_transform(
             size,
             is_training=True,
@@ -41,10 +51,44 @@ def training_transform(augment: Augment, size: int, config: Mapping[str, Any]) -
             color_jitter=augment.color_jitter or None,
             auto_augment=policy,
             **_reading(config),
+            **more,
         )
         for policy in augment.policies or (None,)
     ]
-    return made[0] if len(made) == 1 else OneOf(made)
+
+
+class LabelledChanges:
+    """Policies and colour jitter of a recipe for a crop and its label map: what moves the pixels of one moves those of both.
+
+    The label map goes through the policy of its picture again, from the same random numbers, with nearest neighbours, IGNORED
+    where nothing is left, and nothing where only colours change.
+    """
+
+    def __init__(self, augment: Augment, size: int, config: Mapping[str, Any]) -> None:
+        self.pictures = [parts[1] for parts in _made(augment, size, config, separate=True)]
+        self.maps = [_for_labels(one) for one in self.pictures]
+
+    def __call__(self, image: Tensor, truth: Tensor, key: int) -> tuple[Tensor, Tensor]:
+        """An image (3, H, W) in 0..1 and its classes (H, W), both changed; all that is random follows from the key."""
+        picture = Image.fromarray((image * 255).round().to(torch.uint8).permute(1, 2, 0).numpy())
+        labels = Image.fromarray(truth.to(torch.uint8).numpy())
+        found = []
+        for given, ways in ((picture, self.pictures), (labels, self.maps)):
+            seed_all(key)
+            found.append(torch.from_numpy(np.array(random.choice(ways)(given))))
+        return found[0].permute(2, 0, 1).float() / 255, found[1].to(torch.int64)
+
+
+def _for_labels(transform: Any) -> Any:
+    """The transform of a label map that follows a picture's."""
+    policies = [copy.deepcopy(one) for one in transform.transforms if hasattr(one, "ops") or hasattr(one, "policy")]
+    for policy in policies:
+        for operation in policy.ops if hasattr(policy, "ops") else [one for some in policy.policy for one in some]:
+            if operation.name.startswith(MOVING):
+                operation.kwargs = {"resample": Image.Resampling.NEAREST, "fillcolor": IGNORED}
+            else:
+                operation.aug_fn = lambda image, *levels, **more: image
+    return type(transform)(policies)
 
 
 def plain_transform(size: int, config: Mapping[str, Any]) -> Transform:

@@ -40,6 +40,8 @@ class Settings:
     rate: float = 1e-4
     own_rate: float = 30.0
     regions: float = 0.0
+    crop: float = 0.35
+    precision: str = "float32"
     seed: int = 0
 
 
@@ -76,10 +78,11 @@ def prepared(settings: Settings, images: str, weights: Path | None, workers: int
         warmup=max(1, steps // 20),
         decay=0.01,
         scales=scales,
+        precision=settings.precision,
         seed=settings.seed,
         every=max(1, min(50, steps // 4)),
     )
-    pictures = Pictures(reader, transform_of(teacher), settings.seed)
+    pictures = Pictures(reader, transform_of(teacher, settings.crop), settings.seed)
     what = f"{settings.compute} of the compute" if settings.compute else f"{', '.join(map(str, settings.tokens))} tokens"
     text = (
         f"{settings.model} at {what}: {len(reader)} pictures, {steps} steps of {settings.batch}, "
@@ -112,8 +115,8 @@ def student_of(teacher: Any, settings: Settings) -> nn.Module:
     return retrofit(teacher, tokens=settings.tokens[0])
 
 
-def transform_of(teacher: Any) -> Any:
-    """timm's crops and flips for training, without changes of colour: the teacher says what a picture shows."""
+def transform_of(teacher: Any, crop: float) -> Any:
+    """timm's crops of at least that share of a picture, and flips; no change of colour: the teacher says what a picture shows."""
     from importlib import import_module
 
     from pixtree.models.timm_import import timm
@@ -126,7 +129,7 @@ def transform_of(teacher: Any) -> Any:
         mean=config["mean"],
         std=config["std"],
         interpolation=config.get("interpolation", "bicubic"),
-        scale=(0.35, 1.0),
+        scale=(crop, 1.0),
         color_jitter=None,
     )
 

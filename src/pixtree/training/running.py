@@ -12,7 +12,7 @@ from torch import nn
 from pixtree.evaluation.labelled_folders import labelled_set
 from pixtree.files import replacing, write_json
 from pixtree.training import presets
-from pixtree.training.augmentation import Mixed, mixture_of, plain_transform, training_transform
+from pixtree.training.augmentation import LabelledChanges, Mixed, mixture_of, plain_transform, training_transform
 from pixtree.training.checkpoints import Progress
 from pixtree.training.data import RandomCrops, refuse_validation_photos
 from pixtree.training.distilling import CHECKPOINT, OWN
@@ -161,6 +161,7 @@ def _segmentation(recipe: SegmentationRecipe, data: str, weights: bool) -> Run:
     if schedule.checkpointing:
         backbone.set_grad_checkpointing()
     config, size = backbone.pretrained_cfg, model.image_size
+    changes = LabelledChanges(augment, size, config) if augment.policies or augment.color_jitter else None
 
     def batches(part: int | None) -> Batches:
         return LabelledBatches(
@@ -172,6 +173,7 @@ def _segmentation(recipe: SegmentationRecipe, data: str, weights: bool) -> Run:
             part=part or schedule.part,
             scale=augment.scale,
             ratio=augment.ratio,
+            changes=changes,
             seed=schedule.seed,
         )
 

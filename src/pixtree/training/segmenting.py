@@ -1,6 +1,6 @@
 """Segmentation: targets from the overlap of regions and labels, BCE and focal loss per token, and batches of labelled images."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -83,7 +83,8 @@ class Segmentation(Objective):
 class LabelledBatches:
     """Random crops and flips of labelled images, all of one size; what is random follows from seed, epoch and place.
 
-    scale: the share of an image's area that a crop has. ratio: its width over height, relative to the size.
+    scale: the share of an image's area that a crop has. ratio: its width over height, relative to the size. changes: of a crop
+    (3, H, W) in 0..1 and its classes (H, W), by a number that all that is random in them follows from.
     """
 
     def __init__(
@@ -97,8 +98,10 @@ class LabelledBatches:
         part: int | None = None,
         scale: tuple[float, float] = (0.5, 1.0),
         ratio: tuple[float, float] = (0.8, 1.2),
+        changes: Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]] | None = None,
         seed: int = 0,
     ) -> None:
+        self.changes = changes
         self.images, self.size, self.part, self.seed = images, size, part, seed
         self.mean, self.std = (torch.tensor(values).view(3, 1, 1) for values in (mean, std))
         self.scale, self.ratio = scale, ratio
@@ -118,7 +121,8 @@ class LabelledBatches:
         """One image (3, H, W), normalised, and its classes (H, W)."""
         chosen = self.images[sample.place]
         image, truth = torch.from_numpy(chosen.pixels()).permute(2, 0, 1), torch.from_numpy(chosen.labels())
-        generator = torch.Generator().manual_seed(seed_of(self.seed, sample.epoch, sample.place))
+        key = seed_of(self.seed, sample.epoch, sample.place)
+        generator = torch.Generator().manual_seed(key)
         area, shape, down, across, flip = torch.rand(5, generator=generator).tolist()
         height, width = self._sides(image.shape[1:], area, shape)
         top, left = round(down * (image.shape[1] - height)), round(across * (image.shape[2] - width))
@@ -126,6 +130,8 @@ class LabelledBatches:
         piece = functional.interpolate(piece, self.size, mode="bicubic", antialias=True)[0].clamp(0, 255) / 255
         labels = truth[None, None, top : top + height, left : left + width].float()
         labels = functional.interpolate(labels, self.size, mode="nearest-exact")[0, 0].to(torch.int64)
+        if self.changes is not None:
+            piece, labels = self.changes(piece, labels, key)
         normalised = (piece - self.mean) / self.std
         return (normalised.flip(2), labels.flip(1)) if flip < 0.5 else (normalised, labels)
 

@@ -64,7 +64,7 @@ COLUMNS = [
     ["divergence", "KL from the model, nats", ".3f"],
     ["minutes", "Minutes", ".0f"],
 ]
-SCHEDULE = ("steps", "batch", "rate", "own_rate", "crop", "answer", "pooled")
+SCHEDULE = ("steps", "batch", "rate", "own_rate", "crop", "answer", "pooled", "regions")
 TRIED = [
     *COLUMNS[:3],
     ["steps", "Steps", ""],
@@ -74,6 +74,7 @@ TRIED = [
     ["crop", "Smallest crop", "g"],
     ["answer", "Weight of the answer", "g"],
     ["pooled", "of the pooled features", "g"],
+    ["regions", "of those of regions", "g"],
     *[column for column in COLUMNS if column[0] in ("top1", "kept", "agreement", "divergence", "minutes")],
 ]
 WANTED = {"196 regions": 0.95, "100 regions": 0.84, "token trees": 0.98}
@@ -102,31 +103,31 @@ def held(data: Path) -> LabelledPictures:
 
 
 class Remembered(nn.Module):
-    """A teacher that answers every crop once: all students see the same crops, and the first of them waits for the answers."""
+    """A teacher that looks at every crop once: all students see the same crops, and the first of them waits for the features."""
 
     def __init__(self, teacher: Any, path: Path) -> None:
         super().__init__()
-        self.teacher, self.path = teacher, path
+        self.teacher, self.path, self.patch_embed = teacher, path, teacher.patch_embed
         self.num_classes, self.embed_dim, self.num_prefix_tokens = teacher.num_classes, teacher.embed_dim, teacher.num_prefix_tokens
-        self.known: dict[float, tuple[Tensor, Tensor]] = torch.load(path, weights_only=True) if path.is_file() else {}
+        self.known: dict[float, Tensor] = torch.load(path, weights_only=True) if path.is_file() else {}
 
     def forward_features(self, images: Tensor) -> Tensor:
-        """The names of crops (B,), under which their answers are kept."""
-        names = images.double().sum(dim=(1, 2, 3))
-        new = [place for place, name in enumerate(names.tolist()) if name not in self.known]
+        """The teacher's features (B, 1 + N, D), kept as float16 by the sum of a crop's pixels."""
+        names = images.double().sum(dim=(1, 2, 3)).tolist()
+        new = [place for place, name in enumerate(names) if name not in self.known]
         if new:
             with torch.autocast(images.device.type, enabled=False):
-                rows = self.teacher.forward_features(images[new])
-                answers = self.teacher.forward_head(rows), self.teacher.forward_head(rows, pre_logits=True)
-            self.known |= {float(names[place]): (answers[0][at].clone(), answers[1][at].clone()) for at, place in enumerate(new)}
-        return names
+                rows = self.teacher.forward_features(images[new]).half()
+            self.known |= {names[place]: one.clone() for place, one in zip(new, rows, strict=True)}
+        return torch.stack([self.known[name].float() for name in names])
 
     def forward_head(self, rows: Tensor, pre_logits: bool = False) -> Tensor:
-        """The answers to crops, or what the classifier reads of them."""
-        return torch.stack([self.known[name][int(pre_logits)] for name in rows.tolist()])
+        """The teacher's answers, or what its classifier reads."""
+        with torch.autocast(rows.device.type, enabled=False):
+            return self.teacher.forward_head(rows, pre_logits=pre_logits)
 
     def save(self) -> None:
-        """Keep the answers for the next student."""
+        """Keep the features for the next student."""
         with replacing(self.path) as temporary:
             torch.save(self.known, temporary)
 
@@ -141,15 +142,17 @@ def run_of(name: str, student: str, folder: Path, options: argparse.Namespace) -
         batch=options.batch,
         rate=options.rate,
         own_rate=options.own_rate,
+        regions=0.0,  # what is matched follows below
         crop=options.crop,
         precision="bfloat16",
     )
     run = prepared(settings, str(folder), options.data / "weights" / f"{name}.fp16.safetensors")
     teacher = run.objective.teacher
     made = variant_of(copy.deepcopy(teacher).requires_grad_(True), variant)
-    remembered = Remembered(teacher, options.runs / f"{name}-{options.crop:g}{'-held_out' * options.held_out}.answers")
-    objective = Distillation(remembered, made, Matching(options.answer, options.pooled))
-    plan = replace(run.plan, steps=options.steps, warmup=max(1, options.steps // 20), every=25)
+    remembered = Remembered(teacher, options.runs / f"{name}-{options.crop:g}{'-held_out' * options.held_out}.features")
+    matching = Matching(options.answer, options.pooled, options.regions if variant.tokens else 0.0)
+    objective = Distillation(remembered, made, matching)
+    plan = replace(run.plan, steps=options.steps, warmup=max(1, options.steps // 20), every=40)
     return run._replace(objective=objective, plan=plan)
 
 
@@ -208,9 +211,9 @@ def record(rows: list[dict], curves: dict[str, list], count: int, data: Labelled
     schedule = " ".join(f"--{key.replace('_', '-')} {getattr(options, key):g}" for key in SCHEDULE)
     sources = ", ".join(dict.fromkeys(source.partition("/")[0] for source in SOURCES))
     seen = (
-        f"Crops come from {count} photos ({sources}), none of which is a validation photo; the students learned the classes and the "
-        f"pooled features of the untouched model, in bfloat16. Accuracy is that on {len(data)} photos of {data.name}, in float32. "
-        "Minutes are those of a busy machine, on one core."
+        f"Crops come from {count} photos ({sources}), none of which is a validation photo; the students learned the classes and "
+        f"the pooled features of the untouched model, in bfloat16. Accuracy is that on {len(data)} photos of {data.name}, in "
+        "float32. Minutes are those of a busy machine, on one core."
     )
     made = {
         "benchmark": "table",
@@ -232,8 +235,8 @@ def record(rows: list[dict], curves: dict[str, list], count: int, data: Labelled
             f"{options.own_rate:g} times as high, falling along a cosine. It was chosen on held-out photos of imagenet_sample "
             "(distill_schedules.json).",
             "The smaller input is the patch model at 160 px, which has 100 tokens and about half the compute. What is before the "
-            "training comes from retrofit.json and coarsen.json, which have the same photos. With 1,000 photos the standard error of "
-            "a share is about .015.",
+            "training comes from retrofit.json and coarsen.json, which have the same photos. With 1,000 photos the standard error "
+            "of a share is about .015.",
         ],
         "bars": [
             {"what": f"{row['model']}, {row['student']}: share of top-1", "wanted": f"≥ {WANTED[row['student']]}"}
@@ -250,13 +253,14 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, required=True, help="folder for checkpoints and logs")
     parser.add_argument("--models", nargs="+", default=MODELS)
     parser.add_argument("--students", nargs="+", default=list(STUDENTS), choices=list(STUDENTS))
-    parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--rate", type=float, default=1e-4)
+    parser.add_argument("--steps", type=int, default=320)
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--rate", type=float, default=3e-5)
     parser.add_argument("--own-rate", type=float, default=30.0)
-    parser.add_argument("--crop", type=float, default=0.35)
+    parser.add_argument("--crop", type=float, default=0.7)
     parser.add_argument("--answer", type=float, default=1.0)
     parser.add_argument("--pooled", type=float, default=1.0)
+    parser.add_argument("--regions", type=float, default=1.0)
     parser.add_argument("--held-out", action="store_true")
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()

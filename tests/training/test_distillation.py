@@ -13,7 +13,8 @@ import pixtree
 from pixtree.cli.main import app
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
-from pixtree.training.distillation import Distillation, Matching, divergence, relative_error
+from pixtree.training.distillation import Distillation, Matching, divergence, patch_shares, relative_error
+from pixtree.training.distilling import Settings
 from pixtree.training.logs import read_log
 from pixtree.training.loop import train
 from pixtree.training.order import Order, Sample, Share
@@ -72,6 +73,12 @@ def test_a_student_comes_nearer_to_its_teacher(kind):
     if kind == "retrofit":
         moved = dict(student.named_parameters())
         assert moved["tokenizer.regions.encoder.residual.weight"].grad is not None
+
+
+def test_patches_are_shared_among_regions_by_their_pixels():
+    labels = torch.tensor([[[0, 0, 1, 1], [0, 0, 1, 2], [0, -1, 2, 2]]])
+    found = patch_shares(labels, (2, 2), 4)[0]  # patches 0, 1 above and 2, 3 below
+    assert torch.allclose(found, torch.tensor([[0.8, 0, 0.2, 0], [0, 1, 0, 0], [0, 1 / 3, 0, 2 / 3], [0, 0, 0, 0]]))
 
 
 def test_budgets_are_mixed():
@@ -158,6 +165,12 @@ def test_the_command_distils_saves_and_goes_on(folder, weights, tmp_path):
     assert again.exit_code == 0, again.output
 
 
+def test_patch_features_of_regions_are_matched_where_there_are_regions():
+    assert Settings("any").matching().regions == 1
+    assert Settings("any", regions=0.5).matching().regions == 0.5
+    assert Settings("any", tokens=(), compute=0.5).matching().regions == 0
+
+
 def test_the_command_distils_token_trees(folder, weights, tmp_path):
     output = tmp_path / "run"
     arguments = ["train", "distill", NAME, str(folder), "-o", str(output), "--weights", str(weights), "--compute", "0.5"]
@@ -174,6 +187,9 @@ def test_the_command_distils_token_trees(folder, weights, tmp_path):
         (["--weights", "none.safetensors"], "found none at 'none.safetensors'", 1),
         (["--compute", "3"], "compute", 1),
         (["--batch", "0"], "one per batch", 1),
+        (["--crop", "0"], "got 0.0; try 0.7", 1),
+        (["--precision", "float8"], "a precision of float32, bfloat16", 1),
+        (["--compute", "0.5", "--regions", "1"], "regions and budgets need a retrofitted student", 1),
     ],
 )
 def test_the_command_refuses_in_one_line_before_any_work(folder, weights, tmp_path, changes, words, code):

@@ -24,11 +24,15 @@ def distill(
         float | None, typer.Option(help="Instead of regions: token trees between the blocks, at this share of the compute.")
     ] = None,
     epochs: Annotated[float, typer.Option(help="How often every picture is seen.")] = 3.0,
-    batch: Annotated[int, typer.Option(help="Pictures per step, over all processes.")] = 32,
+    batch: Annotated[int, typer.Option(help="Pictures per step, over all processes.")] = 16,
     part: Annotated[int | None, typer.Option(help="Pictures at a time, if a step does not fit the memory.")] = None,
-    rate: Annotated[float, typer.Option(help="Peak of the learning rate.")] = 1e-4,
+    rate: Annotated[float, typer.Option(help="Peak of the learning rate.")] = 3e-5,
     own_rate: Annotated[float, typer.Option(help="Factor of the rate of the mixing weights λ, β and κ.")] = 30.0,
-    regions: Annotated[float, typer.Option(help="Weight of the patch features of every region.")] = 0.0,
+    regions: Annotated[
+        float | None, typer.Option(help="Weight of the patch features of every region.", show_default="1, of token trees 0")
+    ] = None,
+    crop: Annotated[float, typer.Option(help="Smallest share of a picture that a crop shows.")] = 0.7,
+    precision: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
     workers: Annotated[int, typer.Option(help="Processes that read pictures.")] = 1,
     seed: Annotated[int, typer.Option(help="Random seed of the order and of the crops.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint in OUTPUT.")] = False,
@@ -53,6 +57,8 @@ def distill(
         rate=rate,
         own_rate=own_rate,
         regions=regions,
+        crop=crop,
+        precision=precision,
         seed=seed,
     )
     run = prepared(chosen, str(images), weights, workers)

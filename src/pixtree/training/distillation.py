@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pixtree.kernels import kernels_for
 from pixtree.models.vit import PixtreeViT
 from pixtree.tokenizer.tokens import Tokens
 from pixtree.training.loop import Objective
@@ -104,15 +103,27 @@ def _head(student: Any, rows: Tensor, seen: Tensor | None, pre_logits: bool = Fa
 
 def _region_rows(teacher: Any, student: Any, taught: Tensor, tokens: Tokens, rows: Tensor) -> tuple[Tensor, Tensor]:
     """The student's rows of all regions, and the teacher's patch features averaged over the same pixels."""
-    labels = tokens.partition.labels
-    height, width = labels.shape[1:]
-    patches = taught[:, teacher.num_prefix_tokens :].transpose(1, 2)
-    side = teacher.patch_embed.patch_size
-    grid = patches.reshape(*patches.shape[:2], -(-height // side[0]), -1)
-    dense = functional.interpolate(grid, (height, width), mode="nearest").flatten(2)
-    kernels = kernels_for(tokens.backend, rows.device)
-    wanted = kernels.region_means(dense, labels.flatten(1), tokens.features.shape[1])
+    patches = taught[:, teacher.num_prefix_tokens :]
+    with torch.autocast(rows.device.type, enabled=False):
+        shares = patch_shares(tokens.partition.labels, teacher.patch_embed.patch_size, tokens.features.shape[1])
+        wanted = shares @ patches.float()
     return rows[:, student.num_prefix_tokens :][tokens.valid], wanted[tokens.valid]
+
+
+def patch_shares(labels: Tensor, side: tuple[int, int], count: int) -> Tensor:
+    """How the pixels of every region are spread over the patches of `side`: (B, count, patches) float32, rows that sum to 1.
+
+    labels: (B, H, W), −1 outside a mask. Regions without pixels have zeros.
+    """
+    batch, height, width = labels.shape
+    across = -(-width // side[1])
+    down = torch.arange(height, device=labels.device) // side[0] * across
+    patch = down[:, None] + torch.arange(width, device=labels.device) // side[1]
+    patches = -(-height // side[0]) * across
+    region = labels.to(torch.int64) + count * torch.arange(batch, device=labels.device)[:, None, None]
+    pixels = torch.bincount((region * patches + patch)[labels >= 0], minlength=batch * count * patches)
+    found = pixels.view(batch, count, patches).float()
+    return found / found.sum(dim=2, keepdim=True).clamp_min(1)
 
 
 def _check(teacher: nn.Module, student: nn.Module, matching: Matching, budgets: tuple[int, ...]) -> None:

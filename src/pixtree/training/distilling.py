@@ -29,20 +29,29 @@ OWN = ("tokenizer.sampler", "tokenizer.regions")  # λ, β, κ and the encoder; 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a distillation is asked for; see `pixtree train distill --help`."""
+    """What a distillation is asked for; see `pixtree train distill --help`. The rates were chosen by `benchmarks/distill.py`."""
 
     model: str
     tokens: tuple[int, ...] = (196,)
     compute: float | None = None
     epochs: float = 3.0
-    batch: int = 32
+    batch: int = 16
     part: int | None = None
-    rate: float = 1e-4
+    rate: float = 3e-5
     own_rate: float = 30.0
-    regions: float = 0.0
-    crop: float = 0.35
+    regions: float | None = None  # 1 for a retrofit, 0 for token trees, which have no regions
+    crop: float = 0.7
     precision: str = "float32"
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.crop <= 1:
+            raise ValueError(f"a crop is a share of a picture above 0 and at most 1, got {self.crop}; try 0.7")
+
+    def matching(self) -> Matching:
+        """What is matched."""
+        default = 0.0 if self.compute is not None else 1.0
+        return Matching(regions=default if self.regions is None else self.regions)
 
 
 class Run(NamedTuple):
@@ -69,7 +78,7 @@ def prepared(settings: Settings, images: str, weights: Path | None, workers: int
     refuse_validation_photos(names_of(reader))
     order = Order(len(reader), settings.batch, settings.seed)
     teacher = named_model(settings.model, weights)
-    objective = Distillation(teacher, student_of(teacher, settings), Matching(regions=settings.regions), settings.tokens)
+    objective = Distillation(teacher, student_of(teacher, settings), settings.matching(), settings.tokens)
     steps = order.steps(settings.epochs)
     scales = tuple((start, settings.own_rate) for start in OWN)
     plan = Plan(

@@ -67,6 +67,17 @@ def test_tokens_fall_as_the_schedule_says_in_every_family(name):
     assert far(coarse(batch), model(batch)) > 1e-3
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_rules_work_inside_autocast_and_gradients_flow(rule):
+    model, batch = model_of("vit_tiny_patch16_224"), images(FAMILIES["vit_tiny_patch16_224"])
+    coarse = pixtree.coarsen(model, schedule=falling(model), rule=rule)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = coarse(batch)  # rounded rows may merge otherwise
+    assert bool(found.isfinite().all())
+    found.float().square().mean().backward()
+    assert all(one.grad is not None for one in coarse.parameters())
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 @torch.no_grad()
 def test_an_image_in_a_batch_has_the_logits_it_has_alone(name):

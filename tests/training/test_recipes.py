@@ -230,9 +230,11 @@ def test_a_run_leaves_its_recipe_its_result_and_a_model_that_the_next_one_starts
     kept = yaml.safe_load((first / "recipe.yaml").read_text())
     assert kept["model"]["image_size"] == 32
     assert read_recipe(str(first / "recipe.yaml")).schedule.average == 0.5
-    more = ["--set", "model.image_size=48", "--set", "model.position_resolution=20", "--start", str(first)]
+    more = ["--set", "model.image_size=48", "--set", "model.position_resolution=20", "--set", "model.tokens=12"]
+    more += ["--start", str(first)]
     assert follow("finetune_laptop", data, second, *two_steps(4), *SMALL[:2], *more)["steps"] == 2
     assert json.loads((second / "config.json").read_text())["position_resolution"] == 20
+    assert read_log(second / "log.jsonl")[-1]["tokens"] == 12
     again = invoke(app, ["train", "recipe", str(first / "recipe.yaml"), str(data), "-o", str(first), "--resume", "--workers", "0"])
     assert again.exit_code == 0, again.output
     other = invoke(app, ["train", "recipe", "pretrain_laptop", str(data), "-o", str(first), "--resume", *two_steps(2), *SMALL])

@@ -17,6 +17,7 @@ from pixtree.models.weights import load_weights as fill
 from pixtree.tokenizer.tokenizer import PAPER_BUDGET, TREE_WEIGHTS, paper_changes
 from pixtree.tokenizer.weights import load_weights, shipped_weights
 from pixtree.training.recipe import GIVEN, Model
+from pixtree.trees.cuts import Exactly
 
 
 def learner_of(model: Model, classes: int, *, weights: bool = True) -> Any:
@@ -124,7 +125,10 @@ def _continued(model: Model, folder: Path) -> Any:
             "give another folder, or --set model.name"
         )
     if config.get("library") == "pixtree":
-        return PixtreeViT.from_pretrained(folder).train()
+        learner = PixtreeViT.from_pretrained(folder).train()
+        if model.tokens is not None:
+            learner.tokenizer.budget = Exactly(model.tokens)
+        return learner
     return _with_regions(timm.create_model(f"local-dir:{folder}", pretrained=True), model)
 
 

@@ -13,6 +13,7 @@ from pixtree.kernels import kernels_for
 from pixtree.kernels.reference.coarsening import number_roots
 from pixtree.models.coarsening.seen import Seen
 from pixtree.models.coarsening.tree import ROUNDS
+from pixtree.runtime.precision import full_precision
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,9 @@ class AverageLinkage:
 
     def __call__(self, seen: Seen, count: int) -> Tensor:
         """Labels (B, n)."""
-        keys = seen.keys()
-        products = keys @ keys.transpose(1, 2)
+        keys = seen.keys().to(torch.float32)
+        with full_precision(keys.device):  # autocast would round the distances
+            products = keys @ keys.transpose(1, 2)
         distances = (1.0 - 0.5 * (products + products.transpose(1, 2))).clamp_min(0.0)
         kernels = kernels_for(self.backend, keys.device)
         labels: Tensor = kernels.cluster_labels(distances, torch.ones_like(seen.sizes), count, ROUNDS, False)

@@ -9,6 +9,7 @@ from torch.nn import functional
 from pixtree.kernels import kernels_for
 from pixtree.kernels.reference.coarsening import strips
 from pixtree.models.coarsening.seen import Seen
+from pixtree.runtime.precision import full_precision
 
 ROUNDS = 8  # of the trees of photos' tokens, 99 % need seven or fewer
 LEAST = 1e-9  # weights are positive
@@ -33,7 +34,8 @@ class WardTree:
         else:
             features, weights = seen.read(), _attention(seen)
         kernels = kernels_for(self.backend, features.device)
-        labels: Tensor = kernels.ward_labels(features, weights, count, ROUNDS)
+        with full_precision(features.device):  # autocast would round the distances
+            labels: Tensor = kernels.ward_labels(features.to(torch.float32), weights, count, ROUNDS)
         return labels
 
     def asks_for_attention(self, readers: int) -> bool:

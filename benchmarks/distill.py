@@ -211,9 +211,10 @@ def record(rows: list[dict], curves: dict[str, list], count: int, data: Labelled
     schedule = " ".join(f"--{key.replace('_', '-')} {getattr(options, key):g}" for key in SCHEDULE)
     sources = ", ".join(dict.fromkeys(source.partition("/")[0] for source in SOURCES))
     seen = (
-        f"Crops come from {count} photos ({sources}), none of which is a validation photo; the students learned the classes and "
-        f"the pooled features of the untouched model, in bfloat16. Accuracy is that on {len(data)} photos of {data.name}, in "
-        "float32. Minutes are those of a busy machine, on one core."
+        f"Crops come from {count} photos ({sources}), none of which is a validation photo. The students learned the classes and "
+        "the pooled features of the untouched model, and those with regions also its patch features averaged over each region, "
+        f"if these have a weight; in bfloat16. Accuracy is that on {len(data)} photos of {data.name}, in float32. Minutes are "
+        "those of a busy machine, on one core."
     )
     made = {
         "benchmark": "table",

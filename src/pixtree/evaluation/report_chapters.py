@@ -105,7 +105,9 @@ WORDS = {
     "residuals": "Shows which distribution the colours of a region's pixels have around the region's mean.",
     "retrofit": "Shows how much of a patch model's accuracy is left at the moment its patches are replaced by regions. It is the "
     "start of a training and no result of one.",
-    "distill": "Shows what half an hour of distillation without labels brings back. It is far from convergence.",
+    "distill": "Shows what one pass over 2,539 photos brings back, without labels. It is far from convergence.",
+    "distill_schedules": "Shows how the schedule of the distillation was chosen, in short runs on 200 held-out photos. The order "
+    "of near rows may be chance.",
     "recipes": "Shows that the shipped recipes run to their end on a laptop, and what they reach there.",
     "coarsen_5000": "Shows accuracy at half and at three tenths of the compute, without any training, beside other ways to merge. "
     "It does not show models that were trained with merging.",

@@ -253,10 +253,8 @@ def ties(rows: Sequence[Record]) -> list[str]:
 
 
 def _tied(first: Record, row: Record, key: str) -> bool:
-    errors = (first.get(f"{key}_se"), row.get(f"{key}_se"))
-    if None in errors or first.get(key) is None or row.get(key) is None:
-        return False
-    return bool(abs(first[key] - row[key]) < 2 * math.hypot(*errors))
+    known = all(one.get(name) is not None for one in (first, row) for name in (key, f"{key}_se"))
+    return known and bool(abs(first[key] - row[key]) < 2 * math.hypot(first[f"{key}_se"], row[f"{key}_se"]))
 
 
 _SUPERPIXEL_COLUMNS = (

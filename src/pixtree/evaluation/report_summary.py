@@ -84,10 +84,10 @@ def claimed(name: str, form: str, words: str = "") -> Pick:
     return lambda record: f"{record['claims'][name]:{form}}{words}" if name in record.get("claims", {}) else None
 
 
-_REGIONS = {"tokens": 200}
+_REGIONS: dict[str, Any] = {"tokens": 200}
 _NO_PEER = ("pixtree", "grid", "quadtree")
-_OWN_MODEL = {"model": "deit_tiny_patch16_224"}
-_HALF = {**_OWN_MODEL, "compute": 0.5}
+_OWN_MODEL: dict[str, Any] = {"model": "deit_tiny_patch16_224"}
+_HALF: dict[str, Any] = {**_OWN_MODEL, "compute": 0.5}
 CLAIMS = (
     Claim(
         "Superpixels, 200 regions: undersegmentation error ↓",

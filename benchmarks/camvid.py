@@ -15,15 +15,20 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from PIL import Image
 from retrofit import patch_model
 from torch import Tensor
+from torch.nn import functional
 
+from pixtree.evaluation.class_pictures import Row, class_rows
+from pixtree.evaluation.dense_plots import plot_segmenters
 from pixtree.evaluation.labelled_folders import LabelledSet, labelled_set
 from pixtree.evaluation.records import PACKAGES, provenance, write_record
 from pixtree.evaluation.segmentation import Confusion, boundary_f
+from pixtree.files import replacing
 from pixtree.models.pooling import bilinear_shares
 from pixtree.models.segmentation import Segmenter, TokenLogits
-from pixtree.partitioners import partitioner
+from pixtree.partitioners import Baseline, partitioner
 from pixtree.tasks.salient import colour_picture, seen_by
 from pixtree.training.loop import train
 from pixtree.training.order import Order, Share
@@ -31,7 +36,7 @@ from pixtree.training.plan import Plan
 from pixtree.training.segmenting import LabelledBatches, Segmentation
 
 MODEL, SIZE, SMALL = "vit_tiny_patch16_224", (384, 512), (192, 256)
-CURVE = 6  # validation points per run
+CURVE = 5  # validation points per run
 
 
 class Way(NamedTuple):
@@ -48,6 +53,8 @@ WAYS = {
     "small": Way("patches of an image of half the size, logits interpolated", None, SMALL),
     "patches": Way("all patches, logits interpolated", None),
 }
+PICTURED = {"cells": "192 square cells", "patches": "768 patches, logits interpolated", "regions": "192 regions"}
+PHOTOS = ("cityhydrant", "cowbike", "berlinergirls")
 COLUMNS = [
     ["way", "Tokens", ""],
     ["tokens", "Count", "d"],
@@ -143,12 +150,16 @@ def kept_rows(pictures: Tensor, segmenter: Segmenter, size: tuple[int, int], fil
     return torch.load(file, weights_only=True)
 
 
+def engine_of(name: str, tokens: int) -> Baseline:
+    """A partitioner as it is used here: the tree with relaxed boundaries."""
+    return partitioner(name, tokens, **({"relax": True} if name == "pixtree" else {}))
+
+
 def regions(pictures: Tensor, engine: str, tokens: int, file: Path) -> tuple[Tensor, Tensor]:
     """The regions of pictures (n, H, W), and the shares of patches in them, from the file if they are there."""
     if not file.is_file():
-        options = {"relax": True} if engine == "pixtree" else {}
         grid = (SIZE[0] // 16, SIZE[1] // 16)
-        labels = torch.cat([partitioner(engine, tokens, **options)(one[None]).labels.to(torch.int16) for one in pictures])
+        labels = torch.cat([engine_of(engine, tokens)(one[None]).labels.to(torch.int16) for one in pictures])
         count = int(labels.max()) + 1
         shares = torch.cat([bilinear_shares(one[None], grid, count).half() for one in labels])
         torch.save({"labels": labels, "shares": shares}, file)
@@ -278,6 +289,28 @@ def record(runs: list[dict], asked: argparse.Namespace, sets: dict[str, Labelled
     }
 
 
+def drawn(asked: argparse.Namespace, weights: dict[str, Path], classes: tuple[str, ...]) -> np.ndarray:
+    """Photos of dht_testimgs, which are from elsewhere and have no targets, beside what one run of each way says of them."""
+    shown = {name: words for name, words in PICTURED.items() if name in weights}
+    rows = []
+    for photo in PHOTOS:
+        with Image.open(asked.data / "dht_testimgs" / f"{photo}.jpg") as opened:
+            pixels = np.array(opened.convert("RGB").resize((SIZE[1], SIZE[0]), Image.Resampling.LANCZOS))
+        picture, maps = colour_picture(pixels), []
+        for name in shown:
+            way = WAYS[name]
+            segmenter = Segmenter(patch_model(MODEL, asked.data / "weights"), len(classes), after=asked.after).eval()
+            segmenter.load_state_dict(torch.load(weights[name], weights_only=True), strict=False)
+            labels = None if way.engine is None else engine_of(way.engine, asked.tokens)(picture[None]).labels
+            with torch.inference_mode():
+                trunk = segmenter.trunk(seen_by(segmenter.model, picture, way.size))
+                found = segmenter.from_rows(trunk, way.size, labels)
+                painted = functional.interpolate(found.painted(found.logits), SIZE, mode="bilinear")
+            maps.append(painted[0].argmax(dim=0).numpy())
+        rows.append(Row(pixels, tuple(maps)))
+    return class_rows(rows, classes, ("photo", *shown.values()))
+
+
 def splits(asked: argparse.Namespace) -> dict[str, LabelledSet]:
     """Training and validation images; with --choose, the last third of the sorted training images takes the place of validation."""
     train_set = labelled_set(asked.data / "camvid", "camvid", "train", asked.limit)
@@ -306,11 +339,14 @@ def main() -> None:
     parser.add_argument("--choose", action="store_true")
     parser.add_argument("--limit", type=int)
     parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--plot", type=Path, help="plot the curves to this .png file")
+    parser.add_argument("--picture", type=Path, help="draw what the first runs say of photos to this file")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     asked.work.mkdir(parents=True, exist_ok=True)
     sets = splits(asked)
     runs: list[dict] = []
+    weights: dict[str, Path] = {}
     for seed in asked.seeds:
         for way in asked.ways:
             settings = (asked.after, asked.tokens, asked.views, asked.epochs, asked.batch, asked.rate, asked.backbone_rate)
@@ -319,8 +355,14 @@ def main() -> None:
             if not file.is_file():
                 file.write_text(json.dumps(run(asked, way, seed, sets, file.with_suffix(".pt"))))
             runs.append(json.loads(file.read_text()))
+            weights.setdefault(way, file.with_suffix(".pt"))
             print({key: value for key, value in runs[-1].items() if key != "losses"}, flush=True)
             write_record(record(runs, asked, sets), asked.output)
+            if asked.plot is not None:
+                plot_segmenters(runs, {name: one.shown for name, one in WAYS.items()}, asked.plot)
+    if asked.picture is not None:
+        with replacing(asked.picture) as temporary:
+            Image.fromarray(drawn(asked, weights, sets["train"].classes)).save(temporary, quality=88)
 
 
 if __name__ == "__main__":

@@ -21,9 +21,9 @@ from pixtree.evaluation.records import PACKAGES, provenance, write_record
 from pixtree.models.coarsening.schedules import ConstantNumber
 
 COUNTS = [64, 144, 256, 576]
-METHODS = ["pixtree", "pixtree-nested", "grid", "quadtree", "slic", "felzenszwalb", "watershed", "seeds", "lsc", "spit"]
+METHODS = ["pixtree", "pixtree-nested", "grid", "quadtree", "slic", "felzenszwalb", "watershed", "seeds", "spit", "lsc"]
 LEADS = {64: 0.15, 144: 0.15, 256: 0.15, 576: 0.13}  # wanted over square patches
-MODEL, SIZE, COMPUTE = "vit_tiny_patch16_224", (384, 512), (0.7, 0.5, 0.35)
+MODEL, SIZE, COMPUTE = "vit_tiny_patch16_224", (384, 512), (0.7, 0.5)
 MERGING = {
     "token tree, patches": ("tree", False, None),
     "ToMe, patches": ("tome", False, None),

@@ -9,6 +9,7 @@ from PIL import Image
 
 import pixtree
 from pixtree.cli.main import app
+from pixtree.evaluation.dense_plots import plot_segmenters
 from pixtree.evaluation.labelled_folders import IGNORED, labelled_set
 from pixtree.evaluation.oracle import coarse_oracle, majority, oracle
 from pixtree.models.timm_import import timm
@@ -63,6 +64,13 @@ def test_nested_partitions_of_merging_tokens_allow_less_from_block_to_block(fold
     model = pixtree.coarsen(vit, schedule=[12, 9, 6, 3], rule=rule)
     rows = list(coarse_oracle(labelled_set(folder, "camvid").images, 2, model, (48, 64)))[-1]
     assert [(row["block"], row["regions"]) for row in rows] == [(1, 12.0), (2, 9.0), (3, 6.0), (4, 3.0)]
+    assert [row["boundary_f"] is None for row in rows] == [True, True, True, False]
     falling = [row["accuracy"] for row in rows]
     assert falling == sorted(falling, reverse=True)
     assert falling[0] == pytest.approx(1 - 7 / 60)  # of the cells at 30 to 45 px, 7 columns lie left of the border
+
+
+def test_curves_of_segmenters_are_plotted(tmp_path):
+    runs = [{"way": "a", "steps": 40, "losses": [2.0, 1.0 + seed], "tested": [[20, 0.2], [40, 0.4 + seed / 10]]} for seed in (0, 1)]
+    plot_segmenters(runs, {"a": "regions", "b": "nobody ran"}, tmp_path / "c.png")
+    assert Image.open(tmp_path / "c.png").size[0] > 900

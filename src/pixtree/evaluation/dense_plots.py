@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pixtree.files import replacing
 
 MEASURES = (("miou", "mIoU"), ("boundary_f", "boundary F, 3 px"))
@@ -28,3 +30,31 @@ def plot_oracle(rows: Sequence[Mapping[str, Any]], path: str | Path) -> None:
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
     with replacing(path) as temporary:
         figure.savefig(temporary, dpi=120)
+
+
+def plot_segmenters(runs: Sequence[Mapping[str, Any]], names: Mapping[str, str], path: str | Path) -> None:
+    """Loss and mIoU of segmenters over the steps of their training: a line per way, the mean over its runs, and their range.
+
+    A run has "way", "steps", "losses" (means over equal parts of the steps) and "tested" (pairs of step and mIoU). names: the ways
+    that are shown, and the words for them.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    axes = figure.subplots(1, 2)
+    for index, (way, words) in enumerate(names.items()):
+        own = [run for run in runs if run["way"] == way]
+        if not own:
+            continue
+        losses, tested = np.array([run["losses"] for run in own]), np.array([run["tested"] for run in own])
+        steps = (np.arange(losses.shape[1]) + 0.5) * own[0]["steps"] / losses.shape[1]
+        for axis, places, values in ((axes[0], steps, losses), (axes[1], tested[0, :, 0], tested[:, :, 1])):
+            axis.plot(places, values.mean(axis=0), color=f"C{index}", label=words, linewidth=2.2 if index == 0 else 1.3)
+            axis.fill_between(places, values.min(axis=0), values.max(axis=0), color=f"C{index}", alpha=0.15, linewidth=0)
+    for axis, heading in zip(axes, ("loss per token, training", "mIoU, every fourth validation image"), strict=True):
+        axis.set_xlabel("steps")
+        axis.set_title(heading, fontsize=10)
+        axis.grid(alpha=0.3)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=110)

@@ -39,11 +39,12 @@ class Tally:
         self.boundaries: list[float] = []
         self.regions: list[int] = []
 
-    def add(self, regions: Labels, truth: Labels) -> None:
-        """Count one image whose regions (H, W) take their majority classes."""
+    def add(self, regions: Labels, truth: Labels, *, boundaries: bool = True) -> None:
+        """Count one image whose regions (H, W) take their majority classes; boundaries take most of the time."""
         best = majority(regions, truth, self.classes)
         self.confusion += Confusion.of(best, truth, self.classes)
-        self.boundaries.append(boundary_f(best, truth))
+        if boundaries:
+            self.boundaries.append(boundary_f(best, truth))
         self.regions.append(len(np.unique(regions)))
 
     def row(self) -> dict[str, Any]:
@@ -53,7 +54,7 @@ class Tally:
             "regions": float(np.mean(self.regions)),
             "miou": self.confusion.mean_iou,
             "accuracy": self.confusion.accuracy,
-            "boundary_f": float(np.mean(self.boundaries)),
+            "boundary_f": float(np.mean(self.boundaries)) if self.boundaries else None,
         }
 
 
@@ -82,7 +83,7 @@ def coarse_oracle(
 ) -> Iterator[list[dict[str, Any]]]:
     """The same for the nested partitions of a model whose tokens merge: one row per block, for images that it sees at a size.
 
-    Rows have the number of the block, from 1, and `regions`, the tokens that are left after it.
+    Rows have the number of the block, from 1, and `regions`, the tokens that are left after it; only the last has a boundary F.
     """
     from pixtree.tasks.salient import colour_picture, seen_by
 
@@ -91,6 +92,6 @@ def coarse_oracle(
         truth = image.labels()
         _, tree = model.forward_tree(seen_by(model, colour_picture(image.pixels()), size))
         for block, tally in enumerate(tallies):
-            maps = tree.maps(block)[:, None].float()
-            tally.add(functional.interpolate(maps, truth.shape, mode="nearest-exact")[0, 0].numpy().astype(np.int64), truth)
+            maps = functional.interpolate(tree.maps(block)[:, None].float(), truth.shape, mode="nearest-exact")
+            tally.add(maps[0, 0].numpy().astype(np.int64), truth, boundaries=tally is tallies[-1])
         yield [{"block": block + 1, **tally.row()} for block, tally in enumerate(tallies)]

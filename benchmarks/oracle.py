@@ -108,6 +108,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--methods", nargs="+", choices=[*METHODS, *MERGING], default=[*METHODS, *MERGING])
     parser.add_argument("--limit", type=int)
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--plot", type=Path)
@@ -123,10 +124,10 @@ def main() -> None:
         if asked.plot is not None:
             plot_oracle(rows, asked.plot)
 
-    for name in METHODS:
+    for name in [name for name in METHODS if name in asked.methods]:
         rows += finished(oracle(data.images, len(data.classes), [name], COUNTS), asked.work / f"{name}_{len(data)}.json")
         keep()
-    for name in MERGING:
+    for name in [name for name in MERGING if name in asked.methods]:
         for compute in COMPUTE:
             file = asked.work / f"{name}_{compute}_{len(data)}.json"
             found = finished(merged(asked, data, name, compute), file)

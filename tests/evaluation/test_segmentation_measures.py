@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.ndimage import distance_transform_edt
 
 from pixtree.evaluation.labelled_folders import IGNORED
-from pixtree.evaluation.segmentation import Confusion, boundary_f
+from pixtree.evaluation.segmentation import Confusion, boundary_f, within
 
 TRUTH = np.array([[0, 0, 1, 1], [0, 0, 1, IGNORED]])
 FOUND = np.array([[0, 0, 0, 1], [2, 0, 1, 1]])
@@ -76,3 +77,11 @@ def test_boundaries_beside_ignored_pixels_do_not_count():
     truth = np.zeros((20, 40), int)
     truth[:, 20:30] = IGNORED
     assert boundary_f(np.zeros((20, 40), int), truth) == 1.0
+
+
+@pytest.mark.parametrize("distance", [0, 1, 2, 3, 5])
+@pytest.mark.parametrize("shape", [(40, 50), (2, 30), (4, 3)])
+def test_pixels_within_a_distance_are_those_of_the_distance_transform(distance, shape):
+    mask = np.random.default_rng(distance).random(shape) < 0.04
+    mask[0, -1] = True
+    assert np.array_equal(within(mask, distance), distance_transform_edt(~mask) <= distance)

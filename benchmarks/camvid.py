@@ -36,7 +36,7 @@ from pixtree.training.plan import Plan
 from pixtree.training.segmenting import LabelledBatches, Segmentation
 
 MODEL, SIZE, SMALL = "vit_tiny_patch16_224", (384, 512), (192, 256)
-CURVE = 5  # validation points per run
+CURVE = 4  # validation points per run
 
 
 class Way(NamedTuple):

@@ -1,8 +1,8 @@
 """The best that partitions allow in segmentation: `python benchmarks/oracle.py --data $PIXTREE_DATA --work FOLDER -o FILE`.
 
 The folder has camvid/ and weights/ of ViT-Tiny. Every partitioner is measured at 64, 144, 256 and 576 regions; then the nested
-partitions that token trees and ToMe make between the blocks of ViT-Tiny, at equal compute. Methods that are in the work folder are not measured
-again.
+partitions that token trees and ToMe make between the blocks of ViT-Tiny, at equal compute. Rows that are in the work folder
+are not measured again.
 """
 
 import argparse

@@ -9,11 +9,13 @@ import numpy as np
 from pixtree.files import replacing
 
 MEASURES = (("miou", "mIoU"), ("boundary_f", "boundary F, 3 px"))
+TICKS = [2**power * 25 for power in range(-4, 8)]
 
 
 def plot_oracle(rows: Sequence[Mapping[str, Any]], path: str | Path) -> None:
     """mIoU and boundary F of the best labelling against the mean count of regions: a line per method."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
 
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     methods = list(dict.fromkeys(row["method"] for row in rows))
@@ -22,8 +24,13 @@ def plot_oracle(rows: Sequence[Mapping[str, Any]], path: str | Path) -> None:
         for index, method in enumerate(methods):
             own = [row for row in rows if row["method"] == method]
             style = {"linewidth": 2.4 if method.startswith("pixtree") else 1.1, "marker": "osv^Dd<>p*hX8"[index % 13]}
+            style["linestyle"] = "--" if "compute" in own[0] else "-"  # tokens that merge inside a model
             axis.plot([row["regions"] for row in own], [row[key] for row in own], label=method, color=f"C{index % 10}", **style)
         axis.set_xscale("log")
+        counts = [row["regions"] for row in rows]
+        axis.set_xticks([count for count in TICKS if min(counts) / 1.3 <= count <= max(counts) * 1.3], minor=False)
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.xaxis.set_minor_locator(NullLocator())
         axis.set_xlabel("regions")
         axis.set_title(heading, fontsize=10)
         axis.grid(alpha=0.3)

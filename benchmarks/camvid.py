@@ -54,7 +54,7 @@ WAYS = {
     "patches": Way("all patches, logits interpolated", None),
 }
 PICTURED = {"cells": "192 square cells", "patches": "768 patches, logits interpolated", "regions": "192 regions"}
-PHOTOS = ("cityhydrant", "cowbike", "berlinergirls")
+PHOTOS = ("cowbike", "bench", "cityhydrant")
 COLUMNS = [
     ["way", "Tokens", ""],
     ["tokens", "Count", "d"],

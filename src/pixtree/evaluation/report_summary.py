@@ -145,6 +145,18 @@ CLAIMS = (
         paper=value("paper", ".2f", kind="pixtree", model="vit_small_patch16_384"),
     ),
     Claim(
+        "Segmentation without a decoder, CamVid, 192 tokens: mIoU ↑",
+        "camvid",
+        value("miou", ".3f", way="regions of the tree"),
+        best("miou", ".3f", "way", but=("regions", "all patches")),
+    ),
+    Claim(
+        "Oracle of 144 regions on CamVid: mIoU ↑",
+        "oracle",
+        value("miou", ".3f", method="pixtree", tokens=144),
+        best("miou", ".3f", "method", but=("pixtree",), tokens=144),
+    ),
+    Claim(
         "Salient objects of ECSSD without training: IoU ↑",
         "salient",
         value("iou", ".3f", dataset="ecssd", model="deit_tiny", way="square patches, pixtree.snap"),

@@ -1,6 +1,6 @@
 """The drawings of `docs/concepts` and of the tutorial: `python benchmarks/concept_pictures.py [-o docs/pictures]`.
 
-The photos come with scikit-image: a cup of coffee (Rachel Michetti, CC0) and the astronaut (NASA, public domain).
+The photos come with scikit-image: a cup of coffee (Rachel Michetti, CC0) and a rocket (SpaceX, CC0).
 """
 
 import argparse
@@ -115,8 +115,8 @@ def the_cuts() -> plt.Figure:
 
 def the_criteria() -> plt.Figure:
     counts = np.unique(np.geomspace(10, 420, 60).astype(int))
-    figure, axes = plt.subplots(1, 3, figsize=(11, 3.3), width_ratios=(1.4, 1, 1))
-    for name, colour, picture in (("coffee", GREEN, axes[1]), ("astronaut", RED, axes[2])):
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.0), width_ratios=(1.2, 1, 1))
+    for name, colour, picture in (("coffee", GREEN, axes[1]), ("rocket", RED, axes[2])):
         photo = getattr(data, name)()
         tree = pixtree.hierarchy(photo)
         nodes = scores(tree, pixtree.Criterion("aicc")).numpy()
@@ -125,7 +125,7 @@ def the_criteria() -> plt.Figure:
         found = int(chosen.counts[0])
         axes[0].plot(counts, costs / costs.min(), color=colour, label=f"{name}, {found} regions")
         axes[0].axvline(found, color=colour, lw=1, ls=":")
-        show(picture, boundaries(photo, chosen.numpy()), f"{name}: {found} regions")
+        show(picture, mean_colours(photo, chosen.numpy()), f"{name}: {found} regions")
     axes[0].set(xscale="log", xlabel="regions", ylabel="AICC, as a multiple of its least")
     axes[0].legend(frameon=False, fontsize=9)
     axes[0].spines[["top", "right"]].set_visible(False)

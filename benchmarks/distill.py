@@ -11,6 +11,7 @@ import argparse
 import copy
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,14 @@ def before(name: str, student: str) -> dict[str, float]:
     raise ValueError(f"expected {student!r} of {name} in {record}.json, found none; run the benchmark of that name first")
 
 
+def untouched(name: str, student: str, options: argparse.Namespace) -> dict[str, Any]:
+    """The row of a student that was not distilled."""
+    teacher = named_model(name, options.data / "weights" / f"{name}.fp16.safetensors")
+    cost, whole = cost_of(variant_of(teacher, STUDENTS[student])), cost_of(teacher).gflops
+    row = {"model": name, "student": student, "tokens": cost.tokens, "gflops": cost.gflops, "share": cost.gflops / whole}
+    return row | dict.fromkeys(("top1", "kept", "agreement", "divergence", "minutes")) | before(name, student)
+
+
 def row_of(name: str, student: str, folder: Path, data: LabelledPictures, options: argparse.Namespace) -> tuple[dict, list]:
     """The row of one student after its distillation, and the curve of its loss."""
     run = run_of(name, student, folder, options)
@@ -235,6 +244,7 @@ def record(rows: list[dict], curves: dict[str, list], count: int, data: Labelled
             f"of at least {options.crop:g} of a photo, peak rate {options.rate:g}, that of λ, β, κ and the encoder "
             f"{options.own_rate:g} times as high, falling along a cosine. It was chosen on held-out photos of imagenet_sample "
             "(distill_schedules.json).",
+            "Rows without a figure after the training were not distilled.",
             "The smaller input is the patch model at 160 px, which has 100 tokens and about half the compute. What is before the "
             "training comes from retrofit.json and coarsen.json, which have the same photos. With 1,000 photos the standard error "
             "of a share is about .015.",
@@ -243,7 +253,7 @@ def record(rows: list[dict], curves: dict[str, list], count: int, data: Labelled
             {"what": f"{row['model']}, {row['student']}: share of top-1", "wanted": f"≥ {WANTED[row['student']]}"}
             | {"found": row["kept"], "met": "yes" if row["kept"] >= WANTED[row["student"]] else "no"}
             for row in rows
-            if row["student"] in WANTED
+            if row["student"] in WANTED and row["kept"] is not None
         ],
     }
 
@@ -269,7 +279,7 @@ def main() -> None:
     folder = pictures(options.data, options.runs, options.held_out)
     data = held(options.data) if options.held_out else labelled_pictures(options.data / "imagenet_val")
     known = json.loads(options.output.read_text()) if options.output.is_file() else {"rows": [], "curves": {}}
-    rows, curves = list(known["rows"]), dict(known["curves"])
+    rows, curves = [row for row in known["rows"] if row["top1"] is not None], dict(known["curves"])
     for name in options.models:
         named_model(name, options.data / "weights" / f"{name}.fp16.safetensors")  # refused before anything is trained
         for student in options.students:
@@ -280,6 +290,10 @@ def main() -> None:
             rows.append(row)
             write_record(record(rows, curves, len(list(folder.iterdir())), data, options), options.output)
     # Notes and targets are those of this script, also where every row was there.
+    done = {(row["model"], row["student"]) for row in rows}
+    if not options.held_out:
+        rows += [untouched(*one, options) for one in product(MODELS, STUDENTS) if one not in done]
+        rows.sort(key=lambda row: (MODELS.index(row["model"]), list(STUDENTS).index(row["student"])))
     write_record(record(rows, curves, len(list(folder.iterdir())), data, options), options.output)
 
 

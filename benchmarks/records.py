@@ -32,6 +32,7 @@ TIMES = {
     "efficiency": "retrofits",
     "newcomer": "the first steps",
     "overlap": "loaders",
+    "scaling": "corpora",
     "speed": "trees",
     "tokenizer_cost": "the tokenizer",
     "vectors_large": "large drawings",

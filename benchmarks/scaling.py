@@ -244,9 +244,9 @@ def tables(record: dict[str, object]) -> str:
         lines.append(f"| {task} | {a:.3f} + {b:.2f} · m | {c:,.0f} + {d:,.0f} · m | {ratios.get(task, 'not run')} |")
     lines += ["", "m is the size of a picture in megapixels.", ""]
     lines += [
-        f"The run with Ray took more than the model says, so all hours below are the model's times {factor:.2f}, its largest ratio.",
-        "",
+        f"The run with Ray took more than the model says, so all hours are the model's times {factor:.2f}, the largest ratio."
     ]
+    lines.append("")
     for corpus in CORPORA:
         volume = corpus.pictures * corpus.kilobytes * 1e3
         about = f"{corpus.pictures:,.0f} pictures of {corpus.megapixels} megapixels and {corpus.kilobytes:.0f} kB"

@@ -39,6 +39,7 @@ SURFACE = {
         *("image", "tokens", "criterion", "at_most", "level", "budget"),
         *("partitioner", "relax", "mask", "start_label", *READING, *TREE, "backend", "words"),
     ],
+    "segment_tiles": ["source", "output", "tokens", "tile", "window", "tell"],
     "select": ["tree", "inside", "outside"],
     "snap": ["mask", "image"],
     "vectorize": [

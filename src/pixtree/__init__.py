@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pixtree.tasks.segment import hierarchy, segment
     from pixtree.tasks.select import select
     from pixtree.tasks.snap import snap
+    from pixtree.tasks.tiles import segment_tiles
     from pixtree.tasks.vectorize import vectorize
     from pixtree.tokenizer.tokenizer import Tokenizer
     from pixtree.trees.criteria import Criterion
@@ -30,6 +31,7 @@ _HOMES = {
     "salient": "pixtree.tasks.salient",
     "hierarchy": "pixtree.tasks.segment",
     "segment": "pixtree.tasks.segment",
+    "segment_tiles": "pixtree.tasks.tiles",
     "select": "pixtree.tasks.select",
     "snap": "pixtree.tasks.snap",
     "vectorize": "pixtree.tasks.vectorize",
@@ -67,6 +69,7 @@ __all__ = [
     "retrofit",
     "salient",
     "segment",
+    "segment_tiles",
     "select",
     "snap",
     "vectorize",

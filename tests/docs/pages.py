@@ -38,6 +38,7 @@ def make_world(folder: Path) -> None:
     """The files that the pages speak of."""
     coffee = Image.fromarray(data.coffee())
     coffee.save(folder / "photo.jpg", quality=90)
+    coffee.save(folder / "scene.tif")
     Image.fromarray(data.chelsea()).save(folder / "cat.jpg")
     mask = np.zeros((400, 600), np.uint8)
     mask[100:300, 200:400] = 255

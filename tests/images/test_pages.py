@@ -1,5 +1,9 @@
 """Volumes, pages and channels: what is one image, what is not, and how to choose."""
 
+import struct
+import subprocess
+import sys
+
 import numpy as np
 import PIL.Image
 import pytest
@@ -170,3 +174,25 @@ def test_a_window_refuses_colours_that_pillow_rounds(tmp_path):
         f"a window needs the numbers of '{path}', but Pillow reads 16-bit colours as 8 bit; "
         "save it as TIFF (run pip install 'pixtree[tiff]'), or pass an array"
     )
+
+
+def test_pages_that_lead_in_a_circle_are_refused(tmp_path):
+    path = tmp_path / "circle.tif"
+    tags = [
+        (256, 4, 16),
+        (257, 4, 16),
+        (258, 3, 16),
+        (259, 3, 1),
+        (262, 3, 1),
+        (273, 4, 8),
+        (277, 3, 3),
+        (278, 4, 16),
+        (279, 4, 1536),
+    ]
+    entries = b"".join(struct.pack("<HHII", code, kind, 1, value) for code, kind, value in tags)
+    path.write_bytes(struct.pack("<4sIH", b"II*\0", 8, len(tags)) + entries + struct.pack("<I", 8) + bytes(1600))
+    # A process of its own, for the fault was to go on for ever.
+    program = "import sys; from pixtree.images import checked; checked(sys.argv[1])"
+    done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, timeout=300, check=False)
+    assert "an intact image is needed" in done.stderr
+    assert "its pages lead in a circle" in done.stderr

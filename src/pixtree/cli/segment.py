@@ -32,6 +32,7 @@ EXAMPLES = (
     "pixtree segment photo.jpg -o labels.png --tokens 200 --overlay seen.png",
     "pixtree segment scene.tif -o fields.gpkg --criterion aicc --window auto",
     "pixtree segment 'photos/*.jpg' -o labels --format npz",
+    "pixtree segment slide.tif -o labels.tif --tokens 20000 --tiles 1024",
 )
 Output = Annotated[
     Path,
@@ -65,6 +66,16 @@ Overlay = Annotated[
     Path | None, typer.Option(help="Also draw the regions over the image and write the picture to this .png file or folder.")
 ]
 OverlayStyle = Annotated[str, typer.Option(help="Content of the overlay: boundaries, mean (colours) or random (colours).")]
+
+
+Tiles = Annotated[
+    int | None,
+    typer.Option(
+        help="Cut a picture that does not fit into memory in tiles of this side, such as 1024: from a TIFF or .npy file to a .tif "
+        "or .npy file, without seams. Only --tokens and --window go with it.",
+        show_default=False,
+    ),
+]
 
 
 class Cutting(NamedTuple):
@@ -105,9 +116,19 @@ def segment(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
     max_pixels: MaxPixels = None,
+    tiles: Tiles = None,
 ) -> None:
     """Cut images into connected regions and write them to files."""
     wanted = {"tokens": tokens, "criterion": criterion, "at_most": at_most, "level": level}
+    if tiles is not None:
+        others = (criterion, at_most, level, mask, page, partitioner, format, overlay)
+        usual = (relax, similarity, compactness, backend) == (False, "likelihood", 0.0, "auto")
+        if not usual or any(option is not None for option in others):
+            raise UsageError("--tiles goes with --tokens and --window alone, got another option as well; leave it out")
+        jobs = planned(images, {"output": (output, ".labels.tif")})
+        count, low_high = tokens or DEFAULT_TOKENS, parsed_window(window)
+        run(jobs, lambda job, stage: _tiled(job, count, tiles, low_high, stage), overwrite=overwrite, as_json=as_json)
+        return
     cutting = Cutting(
         checked_cut({name: value for name, value in wanted.items() if value is not None}),
         {
@@ -146,6 +167,15 @@ def _segmented(job: Job, cutting: Cutting, stage: Callable[[str], None]) -> Done
         done.lines.append(f"{cutting.style} overlay: {job.targets['overlay']}")
         done.facts["overlay"] = str(job.targets["overlay"])
     return done
+
+
+def _tiled(job: Job, tokens: int, tile: int, window: Any, stage: Callable[[str], None]) -> Done:
+    """One picture, tile by tile."""
+    from pixtree.tasks.tiles import segment_tiles
+
+    output = job.targets["output"]
+    segment_tiles(job.source, output, tokens, tile=tile, window=window, tell=lambda done, tiles: stage(f"tile {done} of {tiles}"))
+    return Done([f"{tokens} region{'' if tokens == 1 else 's'}: {output}"], {"output": str(output), "regions": tokens})
 
 
 def checked_cut(given: dict[str, Any]) -> dict[str, Any]:

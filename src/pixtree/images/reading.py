@@ -29,7 +29,7 @@ def decoded(image: Any, background: Background | None, page: int | None = None, 
     if isinstance(image, PIL.Image.Image):
         if page is not None:
             raise ValueError(f"page= chooses a page of a file, got a PIL image and page={page}; call image.seek({page})")
-        with _one_sentence("the PIL image"):
+        with one_sentence("the PIL image"):
             return _pixels(image, background)
     if isinstance(image, str | os.PathLike):
         return _read(Path(image), background, page, exact)
@@ -45,7 +45,7 @@ def _read(path: Path, background: Background | None, page: int | None, exact: bo
         raise ValueError(f"an image file is needed, got the folder '{path}'; name one file in it")
     if not path.exists():
         raise FileNotFoundError(f"an image file is needed, but '{path}' does not exist; check the path")
-    with _one_sentence(f"'{path}'", path):
+    with one_sentence(f"'{path}'", path):
         found = tiff.read(path, page, background)
         if found is not None:
             return found
@@ -77,7 +77,7 @@ def _is_picture(image: "PIL.Image.Image", frame: int) -> bool:
 
 
 @contextmanager
-def _one_sentence(name: str, path: Path | None = None) -> Iterator[None]:
+def one_sentence(name: str, path: Path | None = None) -> Iterator[None]:
     """Turn all errors of decoders inside into one ValueError that says what to do."""
     import PIL.Image
 

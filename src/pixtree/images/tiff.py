@@ -1,6 +1,6 @@
 """TIFF files of science: many channels, pages, and numbers that Pillow would round or refuse. They need tifffile, an extra."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -52,24 +52,34 @@ def read(path: Path, page: int | None, background: str | None) -> NDArray[Any] |
 
 
 def _of_file(file: Any, path: Path, page: int | None, background: str | None) -> NDArray[Any] | None:
-    pages = [one for one in file.pages if not int(one.subfiletype) & COPY_OR_MASK]
+    pages = [one for one in _each_page(file) if not int(one.subfiletype) & COPY_OR_MASK]
     whole = None if page is not None or len(pages) < 2 else _channels_of_pages(file, len(pages))
     if whole is not None:
-        _check_pixels(whole.shape[0] * whole.shape[1])
+        check_pixels(whole.shape[0] * whole.shape[1])
         return whole
     one = pages[chosen_page(len(pages), path, page)]
     if _is_plain(one) or one.photometric is None or one.photometric.name not in READ:
         return None
-    _check_pixels(one.imagewidth * one.imagelength)
+    check_pixels(one.imagewidth * one.imagelength)
     if one.axes not in ("YX", "YXS", "SYX"):
         raise FileFaultError(
             f"an image is one page of a file, got a volume with axes {one.axes} in '{path}'; pass a slice as an array"
         )
     pixels: NDArray[Any] = one.asarray()
     pixels = np.moveaxis(pixels, 0, 2) if one.axes == "SYX" else pixels
-    pixels = _composited(pixels, one.extrasamples, background)
+    pixels = composited(pixels, one.extrasamples, background)
     turned: NDArray[Any] = UPRIGHT.get(_orientation(one), np.asarray)(pixels)
     return turned
+
+
+def _each_page(file: Any) -> Iterator[Any]:
+    """The pages of a file, each of which says where the next one is; tifffile would follow a circle for ever."""
+    seen: set[int] = set()
+    for page in file.pages:
+        if page.offset in seen:
+            raise ValueError("its pages lead in a circle")
+        seen.add(page.offset)
+        yield page
 
 
 def _is_plain(page: Any) -> bool:
@@ -90,7 +100,7 @@ def _channels_of_pages(file: Any, count: int) -> NDArray[Any] | None:
     return np.moveaxis(pixels, 0, 2)
 
 
-def _check_pixels(count: int) -> None:
+def check_pixels(count: int) -> None:
     """Pillow's limit for files that unpack to more than anyone expects."""
     import PIL.Image
 
@@ -98,7 +108,7 @@ def _check_pixels(count: int) -> None:
         raise PIL.Image.DecompressionBombError(f"{count} pixels")
 
 
-def _composited(pixels: NDArray[Any], extra: tuple[int, ...], background: str | None) -> NDArray[Any]:
+def composited(pixels: NDArray[Any], extra: tuple[int, ...], background: str | None) -> NDArray[Any]:
     """Pixels without their alpha, if the last channel is one and a background is given."""
     if background is None or pixels.ndim == 2 or len(extra) != 1 or int(extra[0]) not in (ASSOCIATED, UNASSOCIATED):
         return pixels

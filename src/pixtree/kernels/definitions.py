@@ -47,6 +47,7 @@ class Kernels:
     distance_planes = staticmethod(features.distance_planes)
     tree_levels = staticmethod(levels.tree_levels)
     build = staticmethod(merging.build)
+    build_on_regions = staticmethod(merging.build_on_regions)
     pixel_edges = staticmethod(merging.pixel_edges)
     connected_pieces = staticmethod(pieces.connected_pieces)
     denormalised = staticmethod(pixels.denormalised)

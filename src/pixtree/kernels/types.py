@@ -48,6 +48,16 @@ class MergeRule(NamedTuple):
         return self.energy == Energy.LOG_VARIANCE and self.cost not in (Cost.COSINE, Cost.TANIMOTO)
 
 
+class Place(NamedTuple):
+    """Where a window lies in a picture: regions are then known by their first pixel in the picture, where costs are equal.
+
+    So windows that overlap, and the picture itself under Place(0, width), decide alike; without a place, numbers of regions decide.
+    """
+
+    first: int  # number of the window's first pixel, in the raster order of the picture
+    width: int  # of the picture
+
+
 class Tree(NamedTuple):
     """A binary tree over M leaves: nodes 0..M−1 are leaves, M..2M−2 inner nodes in the order in which they were made."""
 

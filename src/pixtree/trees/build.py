@@ -5,7 +5,7 @@ from torch import Tensor
 
 from pixtree.kernels import kernels_for
 from pixtree.kernels.planes import checked_planes
-from pixtree.kernels.types import ExactCut, MergeRule
+from pixtree.kernels.types import ExactCut, MergeRule, Place
 from pixtree.trees.features import image_planes
 from pixtree.trees.hierarchy import Hierarchy
 from pixtree.trees.options import TreeOptions
@@ -19,6 +19,7 @@ def hierarchy_of_planes(
     mask: Tensor | None = None,
     coordinates: tuple[int, int] = (0, 0),
     picks: bool = False,
+    place: Place | None = None,
     backend: str = "auto",
 ) -> Hierarchy:
     """The tree of one image from its features, planes (C, H·W) in raster order; decisions run in float32 without gradient.
@@ -26,6 +27,7 @@ def hierarchy_of_planes(
     mask (H, W) bool: pixels outside belong to no region.
     coordinates: first and end of the planes that are pixel coordinates, which criteria leave out.
     picks: keep which region every absorbed one had picked, for the paper's weighted aggregation.
+    place: where the image lies in a larger one, see `Place`.
     """
     kernels = kernels_for(backend, features.device)
     planes = checked_planes(features, shape, rule.floor, kernels)
@@ -36,7 +38,7 @@ def hierarchy_of_planes(
         )
     if mask is not None:
         planes = planes[:, inside.flatten()].contiguous()
-    tree = kernels.build(planes, inside, rule, picks)
+    tree = kernels.build(planes, inside, rule, picks, place)
     return Hierarchy(
         shape=shape,
         features=planes,

@@ -29,7 +29,8 @@ from pixtree.kernels.compiled.arithmetic import from_bits, log_at_least_one
 from pixtree.kernels.compiled.grouping import components_of_picks, gather_members, order_members
 from pixtree.kernels.compiled.lanes import LARGEST_LOGS, in_lanes, multiply_groups, row_factors
 from pixtree.kernels.compiled.picking import pick_on_grid, pick_regions
-from pixtree.kernels.types import Cost, Energy, MergeRule, Tree
+from pixtree.kernels.reference import merging as reference
+from pixtree.kernels.types import Cost, Energy, MergeRule, Place, Tree
 from pixtree.runtime.jit import inlined, kernel
 from pixtree.runtime.scratch import scratch
 
@@ -176,11 +177,11 @@ def carve(slab, used, count):
 
 
 @kernel
-def grow(known, features, number, shape, on_grid, rule, slab, tree, level):
+def grow(known, features, number, shape, on_grid, place, rule, slab, tree, level):
     """All rounds from pixels to one region per piece; fills `tree` and `level`.
 
-    features: planes (C, M). number: (H, W) int32 vertices inside a mask, read unless `on_grid`. Returns the number of rounds, the
-    next free node, the number of pieces, and their nodes.
+    features: planes (C, M). number: (H, W) int32 vertices inside a mask, read unless `on_grid`. place: (first, stride, whether
+    regions have names), see `Place`. Returns the number of rounds, the next free node, the number of pieces, and their nodes.
     """
     channels = len(known) if len(known) > 0 else rule.channels
     leaves = features.shape[1]
@@ -214,10 +215,12 @@ def grow(known, features, number, shape, on_grid, rule, slab, tree, level):
     new_node = new_node_words.view(np.int32)
     side_words, used = carve(slab, used, leaves // 4 + 1)
     sides = side_words.view(np.uint8)
+    first, stride, named = place
+    names, used = carve(slab, used, half if named else 0)
     next_node, rounds = leaves, 0
     if on_grid:
         rounds = 1
-        pick_on_grid(features, height, width, rule.cost != _GAUSSIAN, key, pick)
+        pick_on_grid(features, height, width, (first, stride), rule.cost != _GAUSSIAN, key, pick)
         count = components_of_picks(leaves, pick, component, start)
         gather_members(leaves, count, component, start, members)
         order_members(count, start, members, key, pick, ordered)
@@ -225,6 +228,9 @@ def grow(known, features, number, shape, on_grid, rule, slab, tree, level):
         image_sides(height, width, sides)
         adjacency_of_grid(width, count, start, members, component, sides, row, neighbour, length, slot)
         level[leaves:next_node] = 1
+        for group in range(names.size and count):
+            pixel = _i8(members[start[group]])
+            names[group] = _u4(first + pixel // width * stride + pixel % width)
     else:
         count = leaves
         for i in range(leaves):
@@ -239,7 +245,7 @@ def grow(known, features, number, shape, on_grid, rule, slab, tree, level):
         cost = _WARD if rule.cost == _LIKELIHOOD and rounds < rule.ward_rounds else rule.cost
         if cost == _LIKELIHOOD:
             region_energies(known, count, rows, rule)
-        pick_regions(known, cost, count, row, neighbour, length, rows, rule, best, key, pick)
+        pick_regions(known, cost, count, row, neighbour, length, rows, rule, names, best, key, pick)
         rounds += 1
         groups = components_of_picks(count, pick, component, start)
         gather_members(count, groups, component, start, members)
@@ -249,6 +255,8 @@ def grow(known, features, number, shape, on_grid, rule, slab, tree, level):
             known, (), rows, groups, start, ordered, node, key, pick, new_rows, new_node, tree, next_node, leaves, rule
         )
         level[before:next_node] = rounds
+        for group in range(names.size and groups):
+            names[group] = names[members[start[group]]]  # the first member is never before its group
         adjacency_of_regions(groups, start, members, component, row, neighbour, length, new_row, new_neighbour, new_length, slot)
         row, new_row = new_row, row
         neighbour, new_neighbour = new_neighbour, neighbour
@@ -262,7 +270,7 @@ def grow(known, features, number, shape, on_grid, rule, slab, tree, level):
 def slab_words(leaves: int, channels: int, on_grid: bool) -> int:
     """Words of 4 bytes that `grow` needs, and a little more."""
     half, edges, quarter, new_edges = capacities(leaves, on_grid)
-    rows = (half + quarter) * (2 * channels + 3)
+    rows = (half + quarter) * (2 * channels + 3) + half
     return 7 * leaves + 5 * half + quarter + 2 * edges + 2 * new_edges + rows + 64
 
 
@@ -292,16 +300,18 @@ def kernel_rule(rule: MergeRule, channels: int) -> _KernelRule:
     return _KernelRule(int(rule.cost), logarithmic, variances, inverse_floor, rule.length_quarters, rule.ward_rounds, channels)
 
 
-def build(features: Tensor, inside: Tensor, rule: MergeRule, picks: bool = False) -> Tree:
+def build(features: Tensor, inside: Tensor, rule: MergeRule, picks: bool = False, place: Place | None = None) -> Tree:
     """The tree of the pixels inside a mask (H, W); features are planes (C, M) float32 of its M pixels in raster order.
 
-    picks: also keep which region every absorbed member had picked. Linear time in practice. Sizes in costs are float32: exact up
-    to 2²⁴ pixels per region.
+    picks: also keep which region every absorbed member had picked. place: where the pixels lie, see `Place`. Linear time in
+    practice. Sizes in costs are float32: exact up to 2²⁴ pixels per region.
     """
     channels, leaves = features.shape
     check_size(leaves)
     whole = bool(inside.all())
     on_grid = whole and leaves > 1 and rule.cost not in (Cost.COSINE, Cost.TANIMOTO)
+    if place is not None and not on_grid:
+        return reference.build(features, inside, rule, picks, place)
     compiled_rule = kernel_rule(rule, channels)
     logarithmic = compiled_rule.logarithmic
     parent = np.empty(2 * leaves - 1, np.int32)
@@ -320,7 +330,8 @@ def build(features: Tensor, inside: Tensor, rule: MergeRule, picks: bool = False
     planes = features.contiguous().numpy()
     number = np.zeros((1, 1), np.int32) if on_grid else vertex_numbers(inside)
     shape = (int(inside.shape[0]), int(inside.shape[1]))
-    rounds, next_node, pieces, node = grow(known, planes, number, shape, on_grid, compiled_rule, slab, tree, level)
+    names = (0, shape[1], False) if place is None else (int(place.first), int(place.width), True)
+    rounds, next_node, pieces, node = grow(known, planes, number, shape, on_grid, names, compiled_rule, slab, tree, level)
     if logarithmic:
         finish_gains(next_node - leaves, leaves, left, right, gain, energy, factors)
     join_pieces(pieces, node, next_node, leaves, rounds + 1, parent, left, right, level, altitude, gain, picked)

@@ -17,8 +17,8 @@ _GAUSSIAN, _COSINE, _TANIMOTO, _WARD, _LIKELIHOOD = (int(cost) for cost in Cost)
 
 
 @kernel
-def pick_on_grid(features, height, width, halved, key, pick):
-    """Each pixel's cheapest 4-neighbour by squared distance; features are planes (C, H·W).
+def pick_on_grid(features, height, width, place, halved, key, pick):
+    """Each pixel's cheapest 4-neighbour by squared distance; features are planes (C, H·W), place is (first, stride).
 
     Candidates come in the order up, left, right, down: that of (first, second), so the strict comparison settles equal keys.
     """
@@ -30,14 +30,14 @@ def pick_on_grid(features, height, width, halved, key, pick):
     cost = np.empty(width, np.float32)
     weight = _f4(0.5) if halved else _ONE
     for y in range(height):
-        start = y * width
+        start, name = y * width, place[0] + y * place[1]
         squared_steps(features, channels, start, start + 1, width - 1, cost)
         for x in range(width - 1):
-            after[x] = order_key(bits_of(cost[x] * weight), start + x, start + x + 1)
+            after[x] = order_key(bits_of(cost[x] * weight), name + x, name + x + 1)
         if y + 1 < height:
             squared_steps(features, channels, start, start + width, width, cost)
             for x in range(width):
-                below[x] = order_key(bits_of(cost[x] * weight), start + x, start + x + width)
+                below[x] = order_key(bits_of(cost[x] * weight), name + x, name + x + place[1])
         else:
             below[:] = _FAR
         keys, picks = key[start : start + width], pick[start : start + width]
@@ -164,27 +164,35 @@ def growth_in_lanes(known, count, firsts, seconds, rows, rule, terms, factors, s
 
 
 @inlined
-def tie_goes_to(region, new, old):
+def known_as(region, names):
+    """What the hash of an edge knows a region by: its name, or its number where names are empty."""
+    return names[region] if names.size > 0 else _u4(region)
+
+
+@inlined
+def tie_goes_to(region, new, old, names):
     """Whether, at equal cost, region prefers its neighbour `new` over `old`: by the hash of the edge, then (first, second)."""
-    new_hash = edge_hash(min(region, new), max(region, new))
-    old_hash = edge_hash(min(region, old), max(region, old))
+    new_hash = edge_hash(known_as(min(region, new), names), known_as(max(region, new), names))
+    old_hash = edge_hash(known_as(min(region, old), names), known_as(max(region, old), names))
     return new_hash < old_hash or (new_hash == old_hash and new < old)
 
 
 @inlined
-def offer(region, other, cost_bits, best, pick):
+def offer(region, other, cost_bits, names, best, pick):
     """Let a region pick `other` if that is cheaper than its pick so far; selects replace branches, which would be mispredicted."""
     had, has = best[region], pick[region]
     cheaper = cost_bits < had
     if cost_bits == had:  # rare
-        cheaper = tie_goes_to(region, other, has)
+        cheaper = tie_goes_to(region, other, has, names)
     best[region] = cost_bits if cheaper else had
     pick[region] = other if cheaper else has
 
 
 @kernel
-def pick_regions(known, cost, count, row, neighbour, length, rows, rule, best, key, pick):
+def pick_regions(known, cost, count, row, neighbour, length, rows, rule, names, best, key, pick):
     """Each region's cheapest neighbour; an edge is costed once, from its smaller end, and offered to both.
+
+    names: (R,) uint32 in ascending order, or empty, by which edges are hashed where costs are equal.
 
     Works in blocks: gather what the edges need, then loops over the block that vectorise, then the offers.
     """
@@ -230,11 +238,11 @@ def pick_regions(known, cost, count, row, neighbour, length, rows, rule, best, k
             bits[i] = bits_of(growth[i] + _ZERO)
         for i in range(filled):
             a, b, k = firsts[i], seconds[i], bits[i]
-            offer(a, b, k, best, pick)
-            offer(b, a, k, best, pick)
+            offer(a, b, k, names, best, pick)
+            offer(b, a, k, names, best, pick)
     for region in range(total):
         other = _u8(pick[region])
-        key[region] = order_key(best[region], min(region, other), max(region, other))
+        key[region] = order_key(best[region], known_as(min(region, other), names), known_as(max(region, other), names))
 
 
 @inlined

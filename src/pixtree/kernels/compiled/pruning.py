@@ -180,7 +180,7 @@ def grow_flat(known, features, shape, rule, tau, slab, levels, offset, tree):
     new_rows = new_rows_words.view(np.float32).reshape(quarter, wide)
     side_words, used = carve(slab, used, leaves // 4 + 1)
     sides = side_words.view(np.uint8)
-    pick_on_grid(features, height, width, rule.cost != _GAUSSIAN, key, pick)
+    pick_on_grid(features, height, width, (0, width), rule.cost != _GAUSSIAN, key, pick)
     count = components_of_picks(leaves, pick, component, start)
     gather_members(leaves, count, component, start, members)
     order_members(count, start, members, key, pick, ordered)
@@ -194,7 +194,7 @@ def grow_flat(known, features, shape, rule, tau, slab, levels, offset, tree):
     while row[count] > row[0]:
         cost = _WARD if rule.cost == _LIKELIHOOD and rounds < rule.ward_rounds else rule.cost
         picks, group, some, starts = pick[here:], component[here:], members[here:], start[begin:]
-        pick_regions(known, cost, count, row, neighbour, length, rows, rule, best, key, picks)
+        pick_regions(known, cost, count, row, neighbour, length, rows, rule, slab[:0], best, key, picks)
         groups = components_of_picks(count, picks, group, starts)
         gather_members(count, groups, group, starts, some)
         order_members(groups, starts, some, key, picks, ordered)

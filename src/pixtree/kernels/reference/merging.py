@@ -10,9 +10,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pixtree.kernels.arithmetic import CHANNELS_PER_LOG, log_at_least_one, order_key, square_root
+from pixtree.kernels.arithmetic import CHANNELS_PER_LOG, WORD, log_at_least_one, order_key, square_root
 from pixtree.kernels.reference.pieces import number_by_first, settle
-from pixtree.kernels.types import Cost, Edges, Energy, MergeRule, Tree
+from pixtree.kernels.types import Cost, Edges, Energy, MergeRule, Place, Tree
 
 NONE = torch.iinfo(torch.int64).max
 
@@ -229,34 +229,63 @@ class Round(NamedTuple):
     component: Tensor  # (R,) int64
 
 
-def build(features: Tensor, inside: Tensor, rule: MergeRule, picks: bool = False) -> Tree:
+def build(features: Tensor, inside: Tensor, rule: MergeRule, picks: bool = False, place: Place | None = None) -> Tree:
     """The tree of the pixels inside a mask (H, W); features are planes (C, M) float32 of its M pixels in raster order.
 
-    picks: also keep which region every absorbed member had picked.
+    picks: also keep which region every absorbed member had picked. place: where the pixels lie, see `Place`.
     O(M) work per round, O(log M) rounds; a step per member of the largest component of each round.
     """
-    return build_with_rounds(features, inside, rule, picks)[0]
+    return build_with_rounds(features, inside, rule, picks, place)[0]
 
 
-def build_with_rounds(features: Tensor, inside: Tensor, rule: MergeRule, picks: bool = False) -> tuple[Tree, list[Round]]:
+def build_with_rounds(
+    features: Tensor, inside: Tensor, rule: MergeRule, picks: bool = False, place: Place | None = None
+) -> tuple[Tree, list[Round]]:
     """The tree, and the rounds in which it grew."""
     leaves, device = features.shape[1], features.device
-    growth, rounds = _Growth(leaves, rule, picks, device), []
     zeros = torch.zeros(leaves, dtype=torch.float32, device=device)
     mean = features.T.contiguous()
     regions = Regions(torch.arange(leaves, device=device), zeros + 1.0, mean, torch.zeros_like(mean), zeros)
-    edges, level = pixel_edges(inside), 0
+    names = None if place is None else _names(inside, place)
+    return _grown(_Growth(leaves, rule, picks, device), regions, pixel_edges(inside), 0, names)
+
+
+def _names(inside: Tensor, place: Place) -> Tensor:
+    """The numbers (M,) in the picture, modulo 2³², of the pixels inside a mask of a window."""
+    row, column = torch.nonzero(inside, as_tuple=True)
+    return (place.first + row * place.width + column) & WORD
+
+
+def build_on_regions(size: Tensor, mean: Tensor, deviation: Tensor, edges: Edges, rule: MergeRule, level: int) -> Tree:
+    """The tree above R regions that round `level` has made: pixels (R,), means and squared deviations (R, C), all float32.
+
+    Its leaves are the regions. Where these are the regions of a picture's tree at that level, numbered by first pixel, it is
+    the part of that tree above them. O(R log R).
+    """
+    node = torch.arange(size.numel(), device=size.device)
+    regions = Regions(node, size, mean, deviation, log_variance(size, deviation, rule.floor))
+    return _grown(_Growth(size.numel(), rule, False, size.device), regions, edges, level)[0]
+
+
+def _grown(growth: _Growth, regions: Regions, edges: Edges, level: int, names: Tensor | None = None) -> tuple[Tree, list[Round]]:
+    """All rounds after round `level`, until nothing touches; names of regions (R,), or their numbers, settle equal costs."""
+    rounds = []
     while edges.first.numel():
         level += 1
         ends = regions.take(edges.first), regions.take(edges.second)
-        cost = merge_cost(*ends, edges.length, rule, first_rounds=level <= rule.ward_rounds)
-        key = order_key(cost, edges.first, edges.second)
+        cost = merge_cost(*ends, edges.length, growth.rule, first_rounds=level <= growth.rule.ward_rounds)
+        key = order_key(cost, *(ends if names is None else names[ends] for ends in (edges.first, edges.second)))
         picked = cheapest_edges(edges, key, regions.size.numel())
         edge, other = picked_ends(edges, picked)
         component, count = components_of_picks(picked, other)
         order = lexicographic_order(edge, key[edge], component)
         regions = growth.absorb(regions, component, count, order, cost[edge], other, level)
         rounds.append(Round(other, component))
+        if names is not None:
+            first = torch.full((count,), NONE, device=component.device).scatter_reduce(
+                0, component, torch.arange(component.numel(), device=component.device), "amin"
+            )
+            names = names[first]
         edges = contract(edges, component, count)
     growth.join_pieces(regions.node.tolist(), level + 1)
     return growth.tree(), rounds

@@ -1,0 +1,232 @@
+"""Tiles: the regions of a picture that does not fit into memory, as if it did.
+
+The first rounds of a tree are local: what a region becomes in a round depends on its neighbours and on theirs, and regions are
+small. So every tile is grown for a few rounds inside a window with a margin around it. Windows that overlap then agree about the
+regions at their seam, which are put together from their pieces, and the tree goes on above the regions of all tiles, with
+the same costs as in a picture that is there as a whole. Seams leave no trace.
+
+Where costs are equal, as between pixels of one colour, the tree of a picture lets the numbers of regions decide, which no window
+knows; here their first pixels decide (`Place`). So tiles of any size give the same labels, and those of `pixtree.segment`
+where no costs are equal.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from pixtree.images.rasters import Raster
+from pixtree.kernels import kernels_for
+from pixtree.kernels.types import Edges, Place
+from pixtree.trees.build import hierarchy_of_planes
+from pixtree.trees.cuts import Level, cut_labels
+from pixtree.trees.features import image_planes
+from pixtree.trees.options import TreeOptions
+from pixtree.trees.partition import Partition
+
+TILE, MARGIN = 1024, 64  # pixels; regions of three rounds reach a few dozen pixels far
+ROUNDS = 3  # within windows: regions of about 50 pixels
+Box = tuple[int, int, int, int]  # top, left, bottom, right
+
+
+class Store(NamedTuple):
+    """Numbers of pieces (H, W) int32 in a file; a rectangle is mapped while it is used, so that memory stays small."""
+
+    path: Path
+    shape: tuple[int, int]
+
+    def _mapped(self, mode: Any) -> NDArray[np.int32]:
+        return np.memmap(self.path, np.int32, mode, shape=self.shape)
+
+    def make(self) -> None:
+        """An empty file of the right length."""
+        with self.path.open("wb") as file:
+            file.truncate(4 * self.shape[0] * self.shape[1])
+
+    def write(self, box: Box, values: NDArray[np.int32]) -> None:
+        """Keep the numbers of a rectangle."""
+        top, left, bottom, right = box
+        self._mapped("r+")[top:bottom, left:right] = values
+
+    def read(self, box: Box) -> NDArray[np.int32]:
+        """The numbers of a rectangle."""
+        top, left, bottom, right = box
+        return np.array(self._mapped("r")[top:bottom, left:right])
+
+
+@dataclass
+class _Pieces:
+    """What is known of the pieces of all tiles so far; a piece is what one tile has of a region."""
+
+    count: int = 0
+    size: list[NDArray[np.int64]] = field(default_factory=list)
+    sums: list[NDArray[np.float64]] = field(default_factory=list)  # (N, C) each
+    squares: list[NDArray[np.float64]] = field(default_factory=list)
+    first: list[NDArray[np.int64]] = field(default_factory=list)  # pixel of the picture
+    pairs: list[NDArray[np.int64]] = field(default_factory=list)  # (E, 2) pieces that touch
+    length: list[NDArray[np.int64]] = field(default_factory=list)
+    same: list[NDArray[np.int64]] = field(default_factory=list)  # (E, 2) pieces of one region
+
+
+class FineRegions(NamedTuple):
+    """The regions of a picture after some rounds, with the tree above them."""
+
+    region: NDArray[np.int32]  # (pieces,) the region of every piece
+    number: int  # of regions
+    disputed: int  # pixel edges at seams about which two windows did not agree; 0: the result is that of the whole picture
+    tree: Any  # of kernels: its leaves are the regions
+
+    def labels(self, tokens: int) -> NDArray[np.int32]:
+        """The label of every piece in the cut with exactly `tokens` regions, numbered by first pixel."""
+        kernels = kernels_for()
+        opened = kernels.open_largest(self.tree.gain, self.tree.left, self.tree.right, tokens - 1)
+        labels: NDArray[np.int32] = kernels.cut_labels(self.tree.parent, opened).numpy()[self.region]
+        return labels
+
+
+def boxes(shape: tuple[int, int], tile: int) -> list[Box]:
+    """The tiles of a picture, row by row."""
+    height, width = shape
+    corners = product(range(0, height, tile), range(0, width, tile))
+    return [(top, left, min(top + tile, height), min(left + tile, width)) for top, left in corners]
+
+
+def fine_regions(
+    raster: Raster,
+    store: Store,
+    *,
+    tile: int = TILE,
+    margin: int = MARGIN,
+    rounds: int = ROUNDS,
+    options: TreeOptions = TreeOptions(),
+    tell: Callable[[int, int], None] = lambda done, all: None,
+) -> FineRegions:
+    """Grow all tiles, keep the numbers of their pieces in `store`, and build the tree above. Linear time; memory of one window,
+    and some hundred bytes per region.
+
+    tell: called after each tile with the number of tiles that are done, and of all.
+    """
+    store.make()
+    pieces, seams = _Pieces(), _Seams(raster.shape)
+    tiles = boxes(raster.shape, tile)
+    for number, box in enumerate(tiles):
+        window, planes = _window(raster, box, margin)
+        place = Place(window[0] * raster.shape[1] + window[1], raster.shape[1])
+        tree = hierarchy_of_planes(planes.flatten(1), (planes.shape[1], planes.shape[2]), options.rule, place=place)
+        labels = cut_labels(tree, Level(rounds)).numpy()
+        inner = (slice(box[0] - window[0], box[2] - window[0]), slice(box[1] - window[1], box[3] - window[1]))
+        _add(pieces, store, box, labels[inner], planes[(slice(None), *inner)].numpy(), raster.shape[1])
+        seams.add(pieces, store, box, labels, window)
+        tell(number + 1, len(tiles))
+    return _joined(pieces, seams.disputed, options, rounds)
+
+
+def _window(raster: Raster, box: Box, margin: int) -> tuple[Box, torch.Tensor]:
+    """The rectangle that a tile is grown in, and its features (C, h, w)."""
+    height, width = raster.shape
+    window = (max(box[0] - margin, 0), max(box[1] - margin, 0), min(box[2] + margin, height), min(box[3] + margin, width))
+    values, shape, _ = image_planes(raster.read(*window), 0.0)
+    return window, values.view(-1, *shape)
+
+
+def _add(
+    pieces: _Pieces, store: Store, box: Box, labels: NDArray[np.int32], planes: NDArray[np.float32], width: int
+) -> None:  # fmt: skip
+    """Number the pieces of a tile, and keep their sums and neighbours."""
+    part = Partition.from_labels(np.ascontiguousarray(labels))
+    number = part.labels[0].numpy().ravel()
+    size = np.bincount(number)
+    values = planes.reshape(len(planes), -1).astype(np.float64)
+    pieces.size.append(size)
+    pieces.sums.append(np.stack([np.bincount(number, plane) for plane in values], axis=1))
+    pieces.squares.append(np.stack([np.bincount(number, plane * plane) for plane in values], axis=1))
+    _, first = np.unique(number, return_index=True)
+    row, column = np.divmod(first, box[3] - box[1])
+    pieces.first.append((row + box[0]) * width + column + box[1])
+    pairs, length = part.adjacency()
+    pieces.pairs.append(pairs.numpy() + pieces.count)
+    pieces.length.append(length.numpy())
+    store.write(box, part.labels[0].numpy() + np.int32(pieces.count))
+    pieces.count += size.size
+
+
+class _Seams:
+    """What windows say of the pixel edges that cross the borders of their tiles: both sides are heard."""
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        self.shape, self.disputed = shape, 0
+        self.heard: dict[Box, NDArray[np.bool_]] = {}  # by the row or column of pixels that follows the seam
+
+    def add(self, pieces: _Pieces, store: Store, box: Box, labels: NDArray[np.int32], window: Box) -> None:
+        """Join a tile to those above and to the left of it, and keep what its window says of the other seams."""
+        for after in self._after(box):
+            before = (after[0] - 1, after[1], after[2] - 1, after[3]) if after[2] - after[0] == 1 else None
+            before = before or (after[0], after[1] - 1, after[2], after[3] - 1)
+            same = _inside(labels, before, window) == _inside(labels, after, window)
+            if after not in self.heard:
+                self.heard[after] = same
+                continue
+            other = self.heard.pop(after)
+            self.disputed += int((same != other).sum())
+            ends = np.stack((store.read(before).ravel(), store.read(after).ravel()), axis=1).astype(np.int64)
+            pieces.same.append(np.unique(ends[same | other], axis=0))
+            pairs, length = np.unique(ends, axis=0, return_counts=True)
+            pieces.pairs.append(pairs)
+            pieces.length.append(length)
+
+    def _after(self, box: Box) -> Iterator[Box]:
+        """Rows and columns of pixels that follow the seams of a tile; those of one pixel's height and width count as rows."""
+        top, left, bottom, right = box
+        for row in (top, bottom):
+            if 0 < row < self.shape[0]:
+                yield row, left, row + 1, right
+        for column in (left, right):
+            if 0 < column < self.shape[1]:
+                yield top, column, bottom, column + 1
+
+
+def _inside(labels: NDArray[np.int32], box: Box, window: Box) -> NDArray[np.int32]:
+    return labels[box[0] - window[0] : box[2] - window[0], box[1] - window[1] : box[3] - window[1]].ravel()
+
+
+def _joined(pieces: _Pieces, disputed: int, options: TreeOptions, rounds: int) -> FineRegions:
+    """Regions from their pieces, numbered by first pixel, and the tree above them."""
+    same = np.concatenate([*pieces.same, np.empty((0, 2), np.int64)])
+    links = coo_array((np.ones(len(same), np.bool_), (same[:, 0], same[:, 1])), shape=(pieces.count, pieces.count))
+    count, component = connected_components(links, directed=False)
+    first = np.full(count, np.iinfo(np.int64).max)
+    np.minimum.at(first, component, np.concatenate(pieces.first))
+    place = np.empty(count, np.int64)
+    place[np.argsort(first)] = np.arange(count)
+    region = place[component]
+    size = np.bincount(region, np.concatenate(pieces.size), count).astype(np.float64)
+    mean, deviation = _moments(region, size, np.concatenate(pieces.sums), np.concatenate(pieces.squares))
+    edges = _edges(region[np.concatenate(pieces.pairs)], np.concatenate(pieces.length), count)
+    tree = kernels_for().build_on_regions(torch.from_numpy(size).to(torch.float32), mean, deviation, edges, options.rule, rounds)
+    return FineRegions(region.astype(np.int32), count, disputed, tree)
+
+
+def _moments(
+    region: NDArray[np.int64], size: NDArray[np.float64], sums: NDArray[np.float64], squares: NDArray[np.float64]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Means and sums of squared deviations (R, C) float32 of regions."""
+    total = np.stack([np.bincount(region, column) for column in sums.T], axis=1)
+    square = np.stack([np.bincount(region, column) for column in squares.T], axis=1)
+    deviation = np.maximum(square - total * total / size[:, None], 0.0)
+    return torch.from_numpy(total / size[:, None]).to(torch.float32), torch.from_numpy(deviation).to(torch.float32)
+
+
+def _edges(pairs: NDArray[np.int64], length: NDArray[np.int64], count: int) -> Edges:
+    """Regions that touch, sorted, each pair once with all the pixel edges that it shares."""
+    apart = pairs[:, 0] != pairs[:, 1]
+    low, high = pairs.min(axis=1)[apart], pairs.max(axis=1)[apart]
+    pair, place = np.unique(low * count + high, return_inverse=True)
+    shared = np.bincount(place, length[apart], len(pair)).astype(np.int64)
+    return Edges(torch.from_numpy(pair // count), torch.from_numpy(pair % count), torch.from_numpy(shared))

@@ -4,8 +4,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
+import psutil
 import pytest
 from corpora import contents, folder_of, picture, shards_of
 from test_run import rows_of
@@ -30,8 +33,7 @@ def test_a_killed_driver_and_a_second_run_make_the_bytes_of_one_run(tmp_path):
         process.wait()
     assert run("segment", shards, made, workers=1, tokens=4).done == 144
     run("segment", shards, whole, workers=1, tokens=4)
-    left = {name: data for name, data in contents(made).items() if ".pixtree-" not in name and not name.endswith(".at")}
-    assert left == contents(whole)
+    assert contents(made) == contents(whole)  # nothing of killed processes is left, either
 
 
 def test_workers_end_with_their_driver(tmp_path):
@@ -66,7 +68,7 @@ def test_a_picture_that_kills_its_process_twice_is_given_up_and_the_rest_is_done
         "        return original(picture, function)\n"
         "    return work\n"
         "import pixtree.batch.parts as parts\n"
-        "parts.made_of = deadly(parts.made_of)\n"
+        "parts.worked_on = deadly(parts.worked_on)\n"
     )
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
     came = run("segment", photos, tmp_path / "made", workers=2, tokens=4)
@@ -97,11 +99,103 @@ def test_a_full_disk_ends_the_run_with_a_sentence_and_no_half_file(tmp_path, mon
     assert run("segment", photos, made, workers=1, tokens=4).done == 6
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
-def test_a_file_without_permission_is_a_row(tmp_path):
-    photos = folder_of(tmp_path / "photos", 2)
+LIMITED = """
+import resource, sys
+from pixtree.batch import run
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]),) * 2)
+run('segment', sys.argv[1], sys.argv[2], workers=int(sys.argv[4]), tokens=4)
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_disk_that_fills_up_leaves_no_half_file_and_the_run_goes_on_with_more_room(tmp_path, workers):
+    shards, made, whole = shards_of(tmp_path / "shards", 2, 12), tmp_path / "made", tmp_path / "whole"
+    words = [sys.executable, "-c", LIMITED, str(shards), str(made), "6000", str(workers)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "found it full; free some space" in done.stderr
+    assert [path.name for path in made.iterdir()] == ["manifest"]
+    assert list((made / "manifest" / "parts").glob("*.jsonl")) == []
+    assert run("segment", shards, made, workers=1, tokens=4).done == 24
+    run("segment", shards, whole, workers=1, tokens=4)
+    assert contents(made) == contents(whole)
+
+
+def test_a_worker_that_is_killed_loses_and_doubles_nothing(tmp_path):
+    shards, made, whole = shards_of(tmp_path / "shards", 8, 40), tmp_path / "made", tmp_path / "whole"
+    process = start(shards, made)
+    driver, killed = psutil.Process(process.pid), 0
+    while killed == 0 and process.poll() is None:
+        busy = list(made.rglob("*.at"))
+        workers = [one for one in driver.children() if "spawn_main" in " ".join(one.cmdline())] if busy else []
+        if workers:
+            workers[0].send_signal(signal.SIGKILL)
+            killed += 1
+        time.sleep(0.01)
+    assert process.wait() == 0
+    assert killed == 1
+    run("segment", shards, whole, workers=1, tokens=4)
+    assert contents(made) == contents(whole)
+
+
+UNPRIVILEGED = """
+import os, sys
+from pixtree.batch import run
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setegid(65534)
+    os.seteuid(65534)
+came = run('segment', sys.argv[1], sys.argv[2], workers=1, tokens=4)
+print(came.done, came.failed)
+"""
+
+
+@pytest.fixture
+def shared_folder():
+    """A folder that everyone may enter: the superuser's own are closed to the process without privileges."""
+    with tempfile.TemporaryDirectory(prefix="pixtree-test-") as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        yield folder
+
+
+def unprivileged(photos, made):
+    return subprocess.run([sys.executable, "-c", UNPRIVILEGED, str(photos), str(made)], capture_output=True, text=True, check=False)
+
+
+def test_a_file_without_permission_is_a_row(shared_folder):
+    photos = folder_of(shared_folder / "photos", 2)
     (photos / "class_0" / "0000.png").chmod(0)
-    assert run("segment", photos, tmp_path / "made", workers=1, tokens=4).failed == 1
+    done = unprivileged(photos, shared_folder / "made")
+    assert done.stdout.split() == ["1", "1"], done.stderr
+    (bad,) = [row for row in rows_of(shared_folder / "made") if row["status"] == "failed"]
+    assert "Permission denied" in bad["error"]
+    (photos / "class_0" / "0000.png").chmod(0o644)
+
+
+def test_a_destination_without_permission_is_one_sentence(shared_folder):
+    photos, made = folder_of(shared_folder / "photos", 2), shared_folder / "made"
+    made.mkdir(mode=0o755)
+    if os.geteuid() != 0:
+        made.chmod(0o555)
+    done = unprivileged(photos, made)
+    assert done.returncode != 0
+    assert "PermissionError" in done.stderr
+    assert list(made.rglob("*.png")) == []
+
+
+TORN = (b"", b"not a picture", picture(5)[:80], picture(5, "JPEG")[:150], b"\x89PNG\r\n\x1a\n" + bytes(50))
+
+
+@pytest.mark.parametrize("content", TORN)
+def test_files_that_are_torn_or_no_pictures_are_rows(tmp_path, content):
+    photos = folder_of(tmp_path / "photos", 1)
+    (photos / "bad.png").write_bytes(content)
+    came = run("segment", photos, tmp_path / "made", workers=1, tokens=4)
+    assert (came.done, came.failed) == (1, 1)
+    (bad,) = [row for row in rows_of(tmp_path / "made") if row["status"] == "failed"]
+    assert bad["key"] == "bad"
+    assert "bad.png" in bad["error"]
 
 
 def test_a_file_that_disappears_is_a_row(tmp_path, monkeypatch):

@@ -1,10 +1,18 @@
 """Ray makes the same bytes as the pool."""
 
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import psutil
 import pytest
+import torch
 from corpora import contents, shards_of
 
-from pixtree.batch import run
-from pixtree.batch.datasets import ray_dataset
+import pixtree
+from pixtree.batch import ray_dataset, run
 
 ray = pytest.importorskip("ray")
 
@@ -25,7 +33,40 @@ def test_ray_makes_the_bytes_of_the_pool(tmp_path, cluster):
     assert contents(one) == contents(other)
 
 
-def test_results_in_parquet_are_a_ray_data_set(tmp_path, cluster):
-    run("segment", shards_of(tmp_path / "shards", 2, 3), tmp_path / "made", to="parquet", workers=1, tokens=4)
-    rows = ray_dataset(tmp_path / "made").take_all()
+@pytest.mark.parametrize("to", ["webdataset", "parquet"])
+def test_partitions_are_a_ray_data_set(tmp_path, cluster, to):
+    shards = shards_of(tmp_path / "shards", 2, 3)
+    run("segment", shards, tmp_path / "made", to=to, workers=1, tokens=4)
+    rows = ray_dataset(shards, tmp_path / "made").take_all()
     assert sorted(row["key"] for row in rows) == [f"{shard:03d}{number:03d}" for shard in range(2) for number in range(3)]
+    for row in rows:
+        np.testing.assert_array_equal(row["labels"], pixtree.segment(torch.from_numpy(row["image"]), tokens=4).numpy())
+
+
+def test_a_worker_of_ray_that_is_killed_loses_and_doubles_nothing(tmp_path, cluster):
+    shards, one, other = shards_of(tmp_path / "shards", 6, 30), tmp_path / "pool", tmp_path / "ray"
+    run("segment", shards, one, workers=1, tokens=4)
+    killed = []
+
+    def kill_once():
+        deadline = time.monotonic() + 120
+        while not killed and time.monotonic() < deadline:
+            if list(other.rglob("*.at")):  # a part is being worked on
+                killed.extend(process.pid for process in workers_of_ray() if not killed)
+                for pid in killed:
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.01)
+
+    killer = threading.Thread(target=kill_once)
+    killer.start()
+    came = run("segment", shards, other, engine="ray", workers=2, tokens=4)
+    killer.join()
+    assert killed
+    assert (came.done, came.failed, came.whole) == (180, 0, True)
+    assert contents(one) == contents(other)
+
+
+def workers_of_ray():
+    """The processes of this test's cluster that are doing a task."""
+    below = psutil.Process().children(recursive=True)
+    return [process for process in below if process.status() != psutil.STATUS_ZOMBIE and "ray::Map" in " ".join(process.cmdline())]

@@ -16,7 +16,7 @@ from pixtree.kernels.reference.aggregation import MODES, SIMILARITIES
 from pixtree.kernels.reference.features import UNIT
 from pixtree.kernels.reference.positions import KERNELS
 from pixtree.kernels.twins import CompiledKernels
-from pixtree.kernels.types import MOST_LEVELS, Cost, EncoderLayers, Energy, MergeRule
+from pixtree.kernels.types import MOST_LEVELS, Cost, EncoderLayers, Energy, MergeRule, Place
 
 DEFINED, COMPILED = kernels_for("torch"), kernels_for("numba")
 SHAPE = (9, 11)
@@ -92,6 +92,8 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
         *((PLANES, ALL, rule, True) for rule in RULES),
         (PLANES[:, MASK.flatten()].contiguous(), MASK, MergeRule(), True),
         (torch.zeros(2, 99), ALL, MergeRule(Cost.COSINE)),
+        (torch.zeros(2, 99), ALL, MergeRule(), True, Place(2 * 40 + 5, 40)),
+        (PLANES[:, MASK.flatten()].contiguous(), MASK, MergeRule(), True, Place(0, 11)),
     ],
     "cell_counts": lambda: [(LABELS, 5, (3, 4))],
     "cheapest_cut": lambda: [(random(197) * 9, *children()), (random(197).masked_fill(random(197) > 0.8, torch.nan), *children())],
@@ -151,6 +153,9 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
 }
 # Functions that need no twin, with what reaches them.
 UNTWINNED: dict[str, Callable[[], list[tuple[object, ...]]]] = {
+    "build_on_regions": lambda: [
+        (random(99).float() + 1, PLANES.T.contiguous(), random(99, 3).float(), DEFINED.pixel_edges(ALL), MergeRule(), 2)
+    ],
     "coordinates": lambda: [(SHAPE, 2.0)],
     "lightness": lambda: [(IMAGE[:1],)],
     "pixel_edges": lambda: [(MASK,)],

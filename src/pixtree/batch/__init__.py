@@ -6,7 +6,7 @@ written last, so that a part is either finished or done again.
 """
 
 from pixtree.batch.corpus import Corpus, Part, open_corpus
-from pixtree.batch.datasets import Partitioned
+from pixtree.batch.datasets import Partitioned, PartitionedStream, ray_dataset
 from pixtree.batch.runs import Summary, run
 
-__all__ = ["Corpus", "Part", "Partitioned", "Summary", "open_corpus", "run"]
+__all__ = ["Corpus", "Part", "Partitioned", "PartitionedStream", "Summary", "open_corpus", "ray_dataset", "run"]

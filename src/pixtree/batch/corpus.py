@@ -66,7 +66,7 @@ def _check_names(names: list[str]) -> None:
     """Refuse pictures whose results would have one name."""
     keys: dict[str, str] = {}
     for name in names:
-        other = keys.setdefault(_split(name)[0], name)
+        other = keys.setdefault(split_name(name)[0], name)
         if other != name:
             raise ValueError(f"the results of '{other}' and '{name}' would have one name; rename or remove one of them")
 
@@ -102,14 +102,14 @@ def pictures(corpus: Corpus, part: Part) -> Iterator[Picture | tuple[str, OSErro
         yield from _of_table(corpus.root / part.files[0])
     else:
         for name in part.files:
-            key, suffix = _split(name)
+            key, suffix = split_name(name)
             try:
                 yield Picture(key, suffix, (corpus.root / name).read_bytes())
             except OSError as fault:
                 yield key + suffix, fault
 
 
-def _split(name: str) -> tuple[str, str]:
+def split_name(name: str) -> tuple[str, str]:
     """Key and suffix of a path."""
     path = PurePosixPath(name)
     return path.with_suffix("").as_posix(), path.suffix.lower()
@@ -121,7 +121,7 @@ def _of_shard(path: Path) -> Iterator[Picture]:
         for member in archive:
             stream = archive.extractfile(member) if member.isfile() else None
             if stream is not None and PurePosixPath(member.name).suffix.lower() in IMAGE_SUFFIXES:
-                key, suffix = _split(member.name)
+                key, suffix = split_name(member.name)
                 yield Picture(key, suffix, stream.read())
 
 
@@ -147,5 +147,5 @@ def _of_table(path: Path) -> Iterator[Picture]:
 def _of_row(row: dict[str, Any], image: str, name: str | None, default: str) -> Picture:
     value = row[image]
     inner = value if isinstance(value, dict) else {"bytes": value}
-    key, suffix = _split(str(row.get(name or "") or inner.get("path") or default))
+    key, suffix = split_name(str(row.get(name or "") or inner.get("path") or default))
     return Picture(key, suffix if suffix in IMAGE_SUFFIXES else "", inner.get("bytes") or b"")

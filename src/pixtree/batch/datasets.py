@@ -1,18 +1,50 @@
 """Partitions of a corpus as a dataset: for torch's data loaders, and for Ray Data."""
 
+import io
+import json
+import tarfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
-from pixtree.batch.manifest import ALL
+from pixtree.batch.corpus import Corpus, Kind, Part, Picture, open_corpus, pictures, split_name
+from pixtree.batch.manifest import ALL, begun_parts, read_part, read_plan
+from pixtree.batch.work import worked_on
 from pixtree.files import IMAGE_SUFFIXES
 
 if TYPE_CHECKING:
     import ray.data
+
+
+class Pair(NamedTuple):
+    """A picture with its partition."""
+
+    key: str
+    image: Tensor  # (C, H, W) uint8, or float32 in 0..1
+    labels: Tensor  # (H, W) int32
+
+
+class _Finished(NamedTuple):
+    """A corpus, and where the label maps of a finished run over it are."""
+
+    corpus: Corpus
+    destination: Path
+    to: Kind
+
+
+def _finished(source: str | Path, destination: str | Path) -> _Finished:
+    target = Path(destination)
+    if not (target / "manifest" / ALL).is_file():
+        raise FileNotFoundError(f"partitions need a finished run, '{target}' has none; run pixtree batch segment first")
+    plan = read_plan(target)
+    if plan["task"] != "segment":
+        raise ValueError(f"partitions are made by pixtree batch segment, '{target}' is of {plan['task']}; choose another folder")
+    return _Finished(open_corpus(source, begun_parts(target)), target, plan["to"])
 
 
 class Partitioned(Dataset[tuple[Tensor, Tensor]]):
@@ -22,48 +54,96 @@ class Partitioned(Dataset[tuple[Tensor, Tensor]]):
     """
 
     def __init__(self, source: str | Path, destination: str | Path) -> None:
-        import json
-
         self.source, self.destination = Path(source), Path(destination)
-        path = self.destination / "manifest" / ALL
-        if not path.is_file():
-            raise FileNotFoundError(
-                f"partitions need a finished run, '{self.destination}' has none; run pixtree batch segment first"
-            )
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        _finished(source, destination)
+        lines = (self.destination / "manifest" / ALL).read_text(encoding="utf-8").splitlines()
+        rows = [json.loads(line) for line in lines]
         self.items = [(row["key"], row["files"][0]) for row in rows if row["status"] == "done"]
 
     def __len__(self) -> int:
         return len(self.items)
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        from glob import escape
+
         from pixtree.images import checked
 
         key, suffix = self.items[index]
-        picture = next(path for path in self.source.glob(f"{_literal(key)}.*") if path.suffix.lower() in IMAGE_SUFFIXES)
-        return checked(picture), torch.from_numpy(read_labels(self.destination / f"{key}{suffix}"))
+        picture = next(path for path in self.source.glob(f"{escape(key)}.*") if path.suffix.lower() in IMAGE_SUFFIXES)
+        return checked(picture), read_labels((self.destination / f"{key}{suffix}").read_bytes(), suffix)
 
 
-def _literal(key: str) -> str:
-    """A key in which no character is a pattern."""
-    from glob import escape
+class PartitionedStream(IterableDataset[tuple[Tensor, Tensor]]):
+    """The same pairs of any corpus, folders, webdataset shards or parquet files, part after part.
 
-    return escape(key)
+    The workers of a data loader share the parts. Pictures come in the order in which they are stored.
+    """
+
+    def __init__(self, source: str | Path, destination: str | Path) -> None:
+        self.run = _finished(source, destination)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        worker = get_worker_info()
+        first, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
+        for part in self.run.corpus.parts[first::step]:
+            for pair in pairs(self.run, part):
+                yield pair.image, pair.labels
 
 
-def read_labels(path: Path) -> np.ndarray[Any, np.dtype[np.int32]]:
-    """A label map (H, W) that `write_labels` wrote without a mask."""
-    if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as stored:
-            return stored["labels"].astype(np.int32)  # type: ignore[no-any-return]
-    from PIL import Image
-
-    with Image.open(path) as image:
-        return np.asarray(image).astype(np.int32)
-
-
-def ray_dataset(destination: str | Path) -> "ray.data.Dataset":
-    """Results that were written as parquet files, as a Ray Data set with a column per file and the key of the picture."""
+def ray_dataset(source: str | Path, destination: str | Path) -> "ray.data.Dataset":
+    """The same pairs as a Ray Data set with the columns key, image (C, H, W) and labels (H, W); a task reads a part."""
     import ray.data
 
-    return ray.data.read_parquet(str(destination), include_paths=False)
+    run = _finished(source, destination)
+    parts = ray.data.from_items([part._asdict() for part in run.corpus.parts], override_num_blocks=len(run.corpus.parts))
+
+    def rows(part: dict[str, Any]) -> list[dict[str, Any]]:
+        found = pairs(run, Part(part["name"], tuple(part["files"])))
+        return [{"key": pair.key, "image": pair.image.numpy(), "labels": pair.labels.numpy()} for pair in found]
+
+    return parts.flat_map(rows)
+
+
+def pairs(run: _Finished, part: Part) -> Iterator[Pair]:
+    """The pictures of a part that have a label map; both are read one after the other, in the same order."""
+    from pixtree.images import checked
+
+    maps = _label_maps(run, part)
+    key, suffix, data = next(maps, ("", "", b""))
+    for picture in pictures(run.corpus, part):
+        if isinstance(picture, Picture) and picture.key == key:
+            yield Pair(key, worked_on(picture, checked), read_labels(data, suffix))
+            key, suffix, data = next(maps, ("", "", b""))
+
+
+def _label_maps(run: _Finished, part: Part) -> Iterator[tuple[str, str, bytes]]:
+    """Key, suffix and bytes of the label maps of a part, in the order of its manifest."""
+    if run.to == "webdataset":
+        with tarfile.open(run.destination / f"{part.name}.tar", "r|") as archive:
+            for member in archive:
+                stream = archive.extractfile(member)
+                if stream is not None:
+                    yield *split_name(member.name), stream.read()
+    elif run.to == "parquet":
+        import pyarrow.parquet
+
+        with pyarrow.parquet.ParquetFile(run.destination / f"{part.name}.parquet") as file:
+            for batch in file.iter_batches(16):
+                for row in batch.to_pylist():
+                    name = next(name for name in row if name != "key")
+                    yield row["key"], f".{name}", row[name]
+    else:
+        for row in read_part(run.destination, part.name) or ():
+            if row["status"] == "done":
+                yield row["key"], row["files"][0], (run.destination / f"{row['key']}{row['files'][0]}").read_bytes()
+
+
+def read_labels(data: bytes, suffix: str) -> Tensor:
+    """A label map (H, W) int32 that `encoded_labels` made without a mask."""
+    if suffix == ".npz":
+        with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+            return torch.from_numpy(stored["labels"].astype(np.int32))
+    from PIL import Image
+
+    with Image.open(io.BytesIO(data)) as image:
+        return torch.from_numpy(np.asarray(image).astype(np.int32))

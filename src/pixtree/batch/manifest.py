@@ -14,21 +14,25 @@ def begin(destination: Path, plan: dict[str, Any]) -> dict[str, Any]:
     """Write the plan of a run, or check that the run that was begun there had the same."""
     home = destination / "manifest"
     (home / FOLDER).mkdir(parents=True, exist_ok=True)
-    path = home / PLAN
-    if not path.exists():
-        write_json(path, plan, indent=1)
+    if not (home / PLAN).exists():
+        write_json(home / PLAN, plan, indent=1)
         return plan
-    begun: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    begun = read_plan(destination)
     for name in ("task", "options", "kind", "to", "version"):
         if begun[name] != plan[name]:
             raise ValueError(f"'{destination}' was begun with {name} {begun[name]!r}, got {plan[name]!r}; choose another folder")
     return begun
 
 
+def read_plan(destination: Path) -> dict[str, Any]:
+    """The plan of a run that was begun."""
+    plan: dict[str, Any] = json.loads((destination / "manifest" / PLAN).read_text(encoding="utf-8"))
+    return plan
+
+
 def begun_parts(destination: Path) -> int | None:
     """The number of parts that an earlier run has laid down."""
-    path = destination / "manifest" / PLAN
-    return int(json.loads(path.read_text(encoding="utf-8"))["parts"]) if path.exists() else None
+    return int(read_plan(destination)["parts"]) if (destination / "manifest" / PLAN).exists() else None
 
 
 def path_of(destination: Path, part: str) -> Path:
@@ -53,3 +57,10 @@ def write_all(destination: Path, parts: Iterable[str]) -> None:
     with replacing(destination / "manifest" / ALL) as temporary, temporary.open("w", encoding="utf-8") as file:
         for part in parts:
             file.write(path_of(destination, part).read_text(encoding="utf-8"))
+
+
+def sweep(destination: Path, begun: float) -> None:
+    """Remove what processes that were killed before this time have left: temporary files, and traces of what they worked on."""
+    for path in (*destination.rglob(".pixtree-*"), *(destination / "manifest" / FOLDER).glob("*.at")):
+        if path.is_file() and path.stat().st_mtime < begun:
+            path.unlink(missing_ok=True)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from pixtree.batch.corpus import Corpus, Kind, Part, pictures
 from pixtree.batch.manifest import path_of, write_part
 from pixtree.batch.sinks import checked_key, sink
-from pixtree.batch.work import FAULTS, made_of, worker
+from pixtree.batch.work import FAULTS, worked_on, worker
 
 
 class Order(NamedTuple):
@@ -45,7 +45,7 @@ def finish(order: Order, part: Part, poisoned: frozenset[str] = frozenset()) -> 
                 if checked_key(key) in seen:
                     raise ValueError("an earlier picture of this part has the same name; rename one of them")
                 seen.add(key)
-                made = made_of(found, work)
+                made = worked_on(found, work)
             except FAULTS as fault:
                 rows.append({"key": key, "status": "failed", "error": " ".join(str(fault).split())})
                 continue

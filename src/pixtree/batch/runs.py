@@ -1,6 +1,7 @@
 """A run over a corpus: plan, parts that are not finished, manifest."""
 
 import os
+import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -57,6 +58,7 @@ def run(
     ...     run("segment", photos, Path(folder) / "labels", workers=1, tokens=3).done
     1
     """
+    begun = time.time()
     worker(task, options)  # refuses what it does not know
     if engine not in ENGINES:
         raise ValueError(f"an engine is one of {', '.join(ENGINES)}, got {engine!r}; choose one of them")
@@ -79,6 +81,7 @@ def run(
     whole = all(manifest.path_of(target, name).is_file() for name in names)
     if whole:
         manifest.write_all(target, names)
+        manifest.sweep(target, begun)
     return Summary(done + before.count("done"), failed + before.count("failed"), len(mine), len(finished), whole)
 
 

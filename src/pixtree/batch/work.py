@@ -2,15 +2,16 @@
 
 import tempfile
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from pixtree.batch.corpus import Picture
 
+Result = TypeVar("Result")
 FAULTS = (ValueError, OSError, ImportError, MemoryError)  # of one picture; anything else is a mistake of ours
 
 
@@ -32,7 +33,7 @@ def worker(task: str, options: Mapping[str, Any]) -> Callable[[Path], Made]:
     return partial(function, **{**known, **options})
 
 
-def made_of(picture: Picture, work: Callable[[Path], Made]) -> Made:
+def worked_on(picture: Picture, work: Callable[[Path], Result]) -> Result:
     """Work on a picture from memory; its errors name it by its key, not by the file in between."""
     with tempfile.TemporaryDirectory(prefix="pixtree-") as folder:
         path = Path(folder) / f"picture{picture.suffix}"
@@ -60,10 +61,8 @@ def _tokenize(path: Path, *, tokens: int) -> Made:
     import torch
 
     from pixtree.images import checked
-    from pixtree.tokenizer.tokenizer import Tokenizer
-    from pixtree.trees.cuts import Exactly
 
-    tokenizer = Tokenizer.pretrained(Exactly(tokens), width=None, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)).eval()
+    tokenizer = _tokenizer(tokens)
     with torch.inference_mode():
         regions = tokenizer.encode(checked(path)[None])
         samples = tokenizer.samples(regions)[0]  # (N, 3, q, q) in 0..1
@@ -78,6 +77,15 @@ def _tokenize(path: Path, *, tokens: int) -> Made:
         areas=partition.areas().numpy().astype(np.int32),
     )
     return Made({".npz": stream.getvalue()}, {"regions": tokens})
+
+
+@cache
+def _tokenizer(tokens: int) -> Any:
+    """The pretrained tokenizer, which a process reads once."""
+    from pixtree.tokenizer.tokenizer import Tokenizer
+    from pixtree.trees.cuts import Exactly
+
+    return Tokenizer.pretrained(Exactly(tokens), width=None, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)).eval()
 
 
 def _vectorize(path: Path, *, paths: int, preset: str | None) -> Made:

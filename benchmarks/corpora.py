@@ -1,0 +1,232 @@
+"""Corpora: drivers that are killed at random, the speed of processes side by side, and a manifest that accounts for everything.
+
+    python benchmarks/corpora.py kills -o benchmarks/results/corpora_kills.json
+    python benchmarks/corpora.py speed -o benchmarks/results/corpora_speed.json
+
+`kills` starts a run over webdataset shards, kills its driver with SIGKILL at a random moment after the first picture, and starts
+the same run again, twenty times for the pool and twenty times for Ray; then a last run ends it. All files must have the bytes of
+an uninterrupted run by one process. `speed` does one corpus with one process, with a pool of two and with Ray on two cores, in
+turns.
+"""
+
+import argparse
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL.Image
+import psutil
+from skimage import data
+
+from pixtree.evaluation.records import provenance, write_record
+
+PHOTOS = ("astronaut", "coffee", "chelsea", "rocket")
+PROGRAM = (
+    "import sys; from pixtree.batch import run; engine, workers, source, made = sys.argv[1:]; "
+    "print(run('segment', source, made, engine=engine, workers=int(workers), tokens=50)._asdict())"
+)
+ENGINES = ("pool", "ray")
+
+
+def write_shards(folder: Path, shards: int, each: int, side: int) -> Path:
+    """Webdataset shards of crops of scikit-image's photos, the last picture of each shard torn."""
+    generator = np.random.default_rng(0)
+    photos = [getattr(data, name)() for name in PHOTOS]
+    folder.mkdir(parents=True)
+    for shard in range(shards):
+        with tarfile.open(folder / f"photos-{shard:04d}.tar", "w") as archive:
+            for number in range(each):
+                photo = photos[generator.integers(len(photos))]
+                top, left = (int(generator.integers(max(length - side, 1))) for length in photo.shape[:2])
+                stream = io.BytesIO()
+                PIL.Image.fromarray(photo[top : top + side, left : left + side]).save(stream, "JPEG", quality=90)
+                content = stream.getvalue() if number < each - 1 else stream.getvalue()[:200]
+                member = tarfile.TarInfo(f"{shard:04d}{number:04d}.jpg")
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """All files below a folder, by their names."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def start(engine: str, workers: int, source: Path, made: Path) -> subprocess.Popen[str]:
+    """A run in a process of its own."""
+    command = [sys.executable, "-c", PROGRAM, engine, str(workers), str(source), str(made)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+
+def killed(process: subprocess.Popen[str], made: Path, wait: float) -> bool:
+    """Kill the driver so many seconds after it has begun its first part; whether it was still running.
+
+    Waits until its workers, too, are gone: they end by themselves.
+    """
+    before = {path: path.stat().st_mtime_ns for path in made.rglob("*") if path.is_file()}
+    while process.poll() is None and all(before.get(path) == stamp for path, stamp in _stamps(made)):
+        time.sleep(0.02)
+    time.sleep(wait)
+    workers = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+    running = process.poll() is None
+    if running:
+        process.send_signal(signal.SIGKILL)
+    process.wait()
+    _, left = psutil.wait_procs(workers, timeout=120)
+    for one in left:
+        one.kill()
+    return running
+
+
+def _stamps(made: Path) -> list[tuple[Path, int]]:
+    found = []
+    for path in made.rglob("*"):
+        try:
+            found.append((path, path.stat().st_mtime_ns))
+        except FileNotFoundError:  # renamed in between
+            continue
+    return [(path, stamp) for path, stamp in found if path.is_file()]
+
+
+def kill_and_resume(engine: str, source: Path, made: Path, kills: int, longest: float, seed: int) -> dict[str, Any]:
+    """Kill a run's driver so many times, end it, and say what was there in between."""
+    chance, done = random.Random(seed), []
+    for number in range(kills):
+        running = killed(start(engine, 2, source, made), made, chance.uniform(0.0, longest))
+        done.append(len(list((made / "manifest" / "parts").glob("*.jsonl"))))
+        print(f"{engine}: kill {number + 1}, {'while it ran' if running else 'after its end'}, {done[-1]} parts", file=sys.stderr)
+        if not running:
+            break
+    last = start(engine, 2, source, made)
+    summary = last.communicate()[0]
+    return {"kills": len(done), "parts_after_each_kill": done, "summary": summary.strip()}
+
+
+def kills_record(asked: argparse.Namespace, home: Path) -> dict[str, Any]:
+    source = write_shards(home / "shards", asked.shards, asked.each, 96)
+    whole = home / "whole"
+    start("pool", 1, source, whole).communicate()
+    expected, rows = contents(whole), []
+    pictures = asked.shards * asked.each
+    for engine in asked.engines:
+        came = kill_and_resume(engine, source, home / engine, asked.kills, asked.longest, asked.seed)
+        found = contents(home / engine)
+        listed = (home / engine / "manifest" / "manifest.jsonl").read_text().splitlines()
+        keys = [json.loads(line)["key"] for line in listed]
+        rows.append(
+            {
+                "engine": engine,
+                "kills": came["kills"],
+                "parts_at_kills": ", ".join(map(str, came["parts_after_each_kill"])),
+                "files": len(found),
+                "different": sum(found.get(name) != value for name, value in expected.items())
+                + len(found.keys() - expected.keys()),
+                "rows": len(keys),
+                "accounted": len(set(keys)) == len(keys) == pictures,
+            }
+        )
+    columns = [
+        ["engine", "Engine", ""],
+        ["kills", "Kills of the driver", "d"],
+        ["files", "Files", "d"],
+        ["different", "Files that differ", "d"],
+        ["rows", "Rows of the manifest", "d"],
+        ["parts_at_kills", "Finished parts at each kill", ""],
+    ]
+    bars = [
+        {
+            "what": f"{row['engine']}: {row['kills']} kills, then the bytes of an uninterrupted run",
+            "wanted": "0 files differ",
+            "found": row["different"],
+            "met": row["different"] == 0 and row["accounted"] and row["kills"] >= 20,
+        }
+        for row in rows
+    ]
+    notes = [
+        f"{asked.shards} shards of {asked.each} pictures of 96 px, the last of each torn. Random seed {asked.seed}; kills came "
+        f"up to {asked.longest:g} s after a run had begun its first part."
+    ]
+    return {
+        "benchmark": "table",
+        "title": "Corpora: killed drivers",
+        "columns": columns,
+        "rows": rows,
+        "bars": bars,
+        "notes": notes,
+    }
+
+
+def timed(engine: str, workers: int, source: Path, made: Path) -> float:
+    """Seconds of a whole run, start of all processes included."""
+    begun = time.perf_counter()
+    process = start(engine, workers, source, made)
+    process.communicate()
+    if process.returncode:
+        sys.exit(f"a run with {engine} failed with exit code {process.returncode}")
+    seconds = time.perf_counter() - begun
+    shutil.rmtree(made)
+    return seconds
+
+
+def speed_record(asked: argparse.Namespace, home: Path) -> dict[str, Any]:
+    source = write_shards(home / "shards", asked.shards, asked.each, 300)
+    ways = {"one process": ("pool", 1), "pool of two": ("pool", 2), "Ray on two cores": ("ray", 2)}
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    timed("pool", 1, write_shards(home / "warm", 1, 2, 300), home / "made")  # compiles
+    for _ in range(asked.repeats):
+        for name, (engine, workers) in ways.items():
+            seconds[name].append(timed(engine, workers, source, home / "made"))
+            print(name, seconds[name][-1], file=sys.stderr)
+    pictures = asked.shards * asked.each
+    rows = []
+    for name, times in seconds.items():
+        middle = statistics.median(times)
+        rows.append({"way": name, "seconds": middle, "rate": pictures / middle, "all": ", ".join(f"{t:.1f}" for t in times)})
+    one, two, ray = (statistics.median(seconds[name]) for name in ways)
+    bars = [
+        {"what": "pool of two over one process", "wanted": "≥ 1.7", "found": one / two, "met": one / two >= 1.7},
+        {"what": "Ray's seconds over the pool's", "wanted": "≤ 1.3", "found": ray / two, "met": ray / two <= 1.3},
+    ]
+    columns = [["way", "Way", ""], ["seconds", "Seconds", ".1f"], ["rate", "Pictures per second", ".1f"], ["all", "Runs", ""]]
+    notes = [
+        f"{pictures} pictures of 300 px in {asked.shards} shards, cut into 50 regions; whole runs from the start of Python to the "
+        f"manifest, medians of {asked.repeats}, in turns. Every process uses one thread."
+    ]
+    return {"benchmark": "table", "title": "Corpora: speed", "columns": columns, "rows": rows, "bars": bars, "notes": notes}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("kills", "speed"))
+    parser.add_argument("--shards", type=int)
+    parser.add_argument("--each", type=int)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--longest", type=float, default=1.0, help="seconds after a run's first part in which it is killed")
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=2026)
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    asked = parser.parse_args()
+    asked.shards = asked.shards or (100 if asked.what == "kills" else 40)
+    asked.each = asked.each or (12 if asked.what == "kills" else 60)
+    os.environ["PIXTREE_THREADS"] = "1"
+    with tempfile.TemporaryDirectory(prefix="pixtree-") as folder:
+        record = (kills_record if asked.what == "kills" else speed_record)(asked, Path(folder))
+    command = f"python benchmarks/corpora.py {asked.what} -o corpora_{asked.what}.json"
+    write_record({**record, **provenance(command, ("pixtree", "torch", "ray"))}, asked.output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Partitions of a corpus as datasets for training, whatever the corpus is stored in."""
+
+import numpy as np
+import pytest
+import torch
+from corpora import folder_of, picture, shards_of, table_of
+from torch.utils.data import DataLoader
+
+import pixtree
+from pixtree.batch import Partitioned, PartitionedStream, run
+
+SOURCES = {
+    "folder": lambda path: folder_of(path, 5),
+    "webdataset": lambda path: shards_of(path, 2, 3),
+    "parquet": lambda path: table_of(path, 4),
+}
+
+
+@pytest.mark.parametrize("to", SOURCES)
+@pytest.mark.parametrize("kind", SOURCES)
+def test_a_stream_has_every_picture_with_its_partition(tmp_path, kind, to):
+    source = SOURCES[kind](tmp_path / "source")
+    came = run("segment", source, tmp_path / "made", to=to, workers=1, tokens=4, format="npz" if to == "parquet" else "png")
+    found = list(PartitionedStream(source, tmp_path / "made"))
+    assert len(found) == came.done
+    for image, labels in found:
+        assert image.shape == (3, 24, 24)
+        assert torch.equal(labels, pixtree.segment(image, tokens=4))
+
+
+def test_pictures_that_failed_are_left_out(tmp_path):
+    source = folder_of(tmp_path / "source", 4)
+    (source / "class_0" / "0000.png").write_bytes(picture(1)[:70])
+    run("segment", source, tmp_path / "made", workers=1, tokens=4)
+    assert len(list(PartitionedStream(source, tmp_path / "made"))) == len(Partitioned(source, tmp_path / "made")) == 3
+
+
+def test_the_workers_of_a_loader_share_the_parts(tmp_path):
+    source = shards_of(tmp_path / "source", 3, 2)
+    run("segment", source, tmp_path / "made", workers=1, tokens=4)
+    alone = [labels.numpy() for _, labels in PartitionedStream(source, tmp_path / "made")]
+    loaded = [labels[0].numpy() for _, labels in DataLoader(PartitionedStream(source, tmp_path / "made"), num_workers=2)]
+    assert len(alone) == len(loaded) == 6
+    assert {one.tobytes() for one in alone} == {one.tobytes() for one in loaded}
+
+
+def test_only_label_maps_are_partitions(tmp_path):
+    source = folder_of(tmp_path / "source", 1)
+    with pytest.raises(FileNotFoundError, match="run pixtree batch segment first"):
+        PartitionedStream(source, tmp_path / "made")
+    run("vectorize", source, tmp_path / "made", workers=1, paths=3)
+    with pytest.raises(ValueError, match="is of vectorize; choose another folder"):
+        PartitionedStream(source, tmp_path / "made")
+
+
+def test_labels_are_those_of_the_files(tmp_path):
+    source = folder_of(tmp_path / "source", 1)
+    for format in ("png", "tiff", "npz"):
+        run("segment", source, tmp_path / format, workers=1, tokens=4, format=format)
+        _, labels = Partitioned(source, tmp_path / format)[0]
+        np.testing.assert_array_equal(labels.numpy(), pixtree.segment(source / "class_0" / "0000.png", tokens=4))

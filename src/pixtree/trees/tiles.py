@@ -147,7 +147,8 @@ def _add(
     pieces.size.append(size)
     pieces.sums.append(np.stack([np.bincount(number, plane) for plane in values], axis=1))
     pieces.squares.append(np.stack([np.bincount(number, plane * plane) for plane in values], axis=1))
-    _, first = np.unique(number, return_index=True)
+    first = np.empty_like(size)
+    first[number[::-1]] = np.arange(number.size)[::-1]  # the last one to be written is the first pixel
     row, column = np.divmod(first, box[3] - box[1])
     pieces.first.append((row + box[0]) * width + column + box[1])
     pairs, length = part.adjacency()

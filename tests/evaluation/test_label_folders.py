@@ -70,7 +70,7 @@ def test_the_command_takes_folders_and_records_times_and_licences(people, other,
     assert written["programs"] == {"other": {"licence": "MIT", "source": "a public collection"}}
     assert [(row["method"], row["segments"]) for row in written["rows"]] == [("grid", 12), ("other", 12)]
     assert written["rows"][1]["seconds"] == 0.375
-    assert written["command"].endswith("--labels other=other")
+    assert written["command"].endswith("--labels other=FOLDER")
     assert str(tmp_path) not in record.read_text()
 
 

@@ -80,7 +80,7 @@ def superpixels(
     found = rows(samples)
     folder = data_folder(data)
     limited = "" if limit is None else f" --limit {limit}"
-    limited += "".join(f" --labels {name}={name}" for name in given)  # where a folder lies is nobody else's business
+    limited += "".join(f" --labels {name}=FOLDER" for name in given)
     command = f"pixtree evaluate superpixels {named(folder)} --split {split} --tokens {tokens} --methods {methods}{limited}"
     _show(found)
     if output is not None:

@@ -103,7 +103,7 @@ def tried(programs: Path, folder: Path, checks: dict[str, str | list[str]], vers
             env=clean,
             capture_output=True,
             text=True,
-            timeout=1800,
+            timeout=7200,  # the first check compiles the kernels, which a busy machine takes long for
             check=False,
         )
         print(f"{'ok' if ended.returncode == 0 else 'FAILED'}: {name}", flush=True)

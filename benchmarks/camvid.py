@@ -55,6 +55,10 @@ WAYS = {
 }
 PICTURED = {"cells": "192 square cells", "patches": "768 patches, logits interpolated", "regions": "192 regions"}
 PHOTOS = ("cowbike", "bench", "cityhydrant")
+CHOICE = (
+    "On the held-out third, with four crops and twelve epochs, regions had a mIoU of .478 at a rate of 1e-3, .481 with three times "
+    "the rate for the blocks, and .484 at a rate of 3e-3. That two blocks learn, and for how long, was set by the time at hand."
+)
 COLUMNS = [
     ["way", "Tokens", ""],
     ["tokens", "Count", "d"],
@@ -264,9 +268,10 @@ def bars(runs: list[dict]) -> list[dict]:
 
 def record(runs: list[dict], asked: argparse.Namespace, sets: dict[str, LabelledSet]) -> dict:
     learned = "the MLP" if asked.after == 12 else f"the last {12 - asked.after} of 12 blocks and the MLP"
+    seeds = " ".join(map(str, asked.seeds))
     command = (
-        f"python benchmarks/camvid.py --data $PIXTREE_DATA --work FOLDER --after {asked.after} --epochs {asked.epochs:g} --tokens "
-        f"{asked.tokens} --rate {asked.rate:g} --backbone-rate {asked.backbone_rate:g} --seeds {' '.join(map(str, asked.seeds))}"
+        f"python benchmarks/camvid.py --data $PIXTREE_DATA --work FOLDER --after {asked.after} --epochs {asked.epochs:g} --views "
+        f"{asked.views} --tokens {asked.tokens} --rate {asked.rate:g} --backbone-rate {asked.backbone_rate:g} --seeds {seeds}"
     )
     return {
         "benchmark": "table",
@@ -283,6 +288,7 @@ def record(runs: list[dict], asked: argparse.Namespace, sets: dict[str, Labelled
             "blocks: the counts are equal, and the compute of the frozen blocks is that of 768 patches. Patches of an image of "
             "half the size have the same count from the first block on. Runs differ in the random seed of the new layers and of "
             "the order of images; standard errors are those of the mean over the runs, and differences are taken seed by seed.",
+            CHOICE,
         ],
         "runs": runs,
         "bars": bars(runs),

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from browsing import idle, open_example, screenshot, until, visit
+from browsing import PHONE, idle, open_example, screenshot, until, visit
 from renderers import needs
 from running import png, request, running, sentence, upload
 from safetensors.torch import save_file
@@ -155,6 +155,8 @@ def test_the_salient_object_is_painted_over_the_photo(browser, model_address, tm
         assert page.is_visible("#token-slider")
         assert "nearer to the centre" in page.inner_text("#token-hint")
         assert len(shots) == 4
+        page.set_viewport_size(PHONE)
+        assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
         page.click("#tab-regions")  # and nothing of it stays behind
         page.click("#tab-tokens")
         idle(page)

@@ -153,9 +153,8 @@ def main() -> None:
     for _ in range(asked.repeats):
         for way, size in runs:
             runs[way, size].append(apart(way, size))
-    command = (
-        f"python benchmarks/huge.py --sizes {' '.join(f'{size:g}' for size in asked.sizes)} --repeats {asked.repeats} -o huge.json"
-    )
+    sizes = " ".join(f"{size:g}" for size in asked.sizes)
+    command = f"python benchmarks/huge.py --sizes {sizes} --ways {' '.join(asked.ways)} --repeats {asked.repeats} -o huge.json"
     write_record({**summary(asked.sizes, asked.ways, runs), **provenance(command)}, asked.output)
 
 

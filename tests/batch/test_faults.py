@@ -141,6 +141,7 @@ def test_a_worker_that_is_killed_loses_and_doubles_nothing(tmp_path):
 UNPRIVILEGED = """
 import os, sys
 from pixtree.batch import run
+run('segment', sys.argv[1], sys.argv[2] + '_before', workers=1, tokens=4)  # loads what the user below may not
 if os.geteuid() == 0:
     os.setgroups([])
     os.setegid(65534)

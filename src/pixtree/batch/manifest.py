@@ -59,8 +59,8 @@ def write_all(destination: Path, parts: Iterable[str]) -> None:
             file.write(path_of(destination, part).read_text(encoding="utf-8"))
 
 
-def sweep(destination: Path, begun: float) -> None:
-    """Remove what processes that were killed before this time have left: temporary files, and traces of what they worked on."""
+def sweep(destination: Path, before: float) -> None:
+    """Remove what processes that were killed have left before a time: temporary files, and traces of what they worked on."""
     for path in (*destination.rglob(".pixtree-*"), *(destination / "manifest" / FOLDER).glob("*.at")):
-        if path.is_file() and path.stat().st_mtime < begun:
+        if path.is_file() and path.stat().st_mtime <= before:
             path.unlink(missing_ok=True)

@@ -65,3 +65,28 @@ def defined(file: Path) -> set[str]:
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             names.add(node.target.id)
     return names
+
+
+MEASURED = [label for label in LABELS if label.startswith(("tab:", "fig:"))]
+
+
+@pytest.mark.parametrize("label", MEASURED)
+def test_a_table_or_a_figure_has_a_command_and_a_result_or_a_reason_why_not(label):
+    _, _, _, status, shown = ROWS[label]
+    scripts = re.findall(r"`(benchmarks/[\w/]+\.py)`", shown)
+    records = re.findall(r"`(benchmarks/results/\w+\.json)`", shown)
+    commands = re.findall(r"`pixtree ((?:evaluate|train) [\w-]+)`", shown)
+    assert all((ROOT / one).is_file() for one in (*scripts, *records))
+    assert set(commands) <= known_commands()
+    made = records or [one for one in scripts if one.endswith("_pictures.py")]
+    assert made or re.search(r"\bbecause\b", status), "name a committed result, or say why there is none"
+
+
+def known_commands() -> set[str]:
+    """Groups and names of the commands that write results."""
+    from typer.main import get_command
+
+    from pixtree.cli.main import app
+
+    groups = get_command(app).commands
+    return {f"{group} {name}" for group in ("evaluate", "train") for name in groups[group].commands}

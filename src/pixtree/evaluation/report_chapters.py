@@ -38,6 +38,8 @@ CHAPTERS = (
         "models are tiny ones, and the paper's are small and base ones that were trained on all of ImageNet.",
         (
             "retrofit*",
+            "knn*",
+            "probe*",
             "distill*",
             "scratch*",
             "finetune*",
@@ -95,6 +97,11 @@ WORDS = {
     "methods that need a graphics card or training on these annotations.",
     "superpixels_peers": "Shows programs of other people, at one count of regions, by the same measures. ETPS is ahead in recall "
     "and explained variation, by longer outlines that cross more of what people drew. DISF, SICLE, CRS and GMMSP are missing.",
+    "tokenizers": "Shows what a patch model makes of every tokenizer's regions before it has learned from them. Square cells "
+    "are what it knows, so a quadtree keeps more than any method with free shapes. It does not show what training makes of them.",
+    "knn": "Shows how well the features of region tokens separate ten classes, with the patch model's weights and no training.",
+    "ablations": "Shows the paper's ablations right after a retrofit. Rows that differ only in what is learned are equal.",
+    "scale": "Shows accuracy at sizes that the model was not trained for, without training.",
     "tokenizer_quality": "Shows what the encoder that ships changes against plain Lab colours in the same tree. It does not show "
     "that learning is better: recall and explained variation gain, undersegmentation error and ASA do not.",
     "tokenizer_aggregation": "Shows which ways of averaging features train stably. It says nothing about accuracy.",

@@ -1,0 +1,56 @@
+"""The arithmetic of scripts whose figures stand in the documentation."""
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import gennorm
+
+import pixtree
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def script(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return lambda name: runpy.run_path(str(BENCHMARKS / f"{name}.py"))
+
+
+@pytest.mark.parametrize(("shape", "scale"), [(0.551, 0.031), (1.0, 0.1), (2.0, 0.05)])
+def test_the_fit_finds_the_distribution_that_residuals_were_drawn_from(script, shape, scale):
+    drawn = gennorm.rvs(shape, scale=scale, size=40_000, random_state=np.random.default_rng(3))
+    found = script("residuals")["fitted"](drawn)
+    assert found == pytest.approx((shape, scale), rel=0.06)
+
+
+def test_residuals_are_those_to_the_mean_of_a_region_of_several_pixels(script):
+    image = torch.tensor([[0, 10, 200], [20, 30, 255]], dtype=torch.uint8).expand(3, 2, 3)
+    labels = torch.tensor([[0, 0, 1], [0, 0, 2]])
+    found = script("residuals")["residuals_of"](image, labels, np.random.default_rng(0))
+    assert sorted(found * 255) == pytest.approx(sorted([-15.0, -5.0, 5.0, 15.0] * 3))
+
+
+def test_tokenizers_that_differ_by_less_than_two_standard_errors_tie(script):
+    module = script("tokenizers")
+    rng = np.random.default_rng(0)
+    ours = (rng.random(400) < 0.7).astype(float)
+    near, far = ours.copy(), ours.copy()
+    near[:2] = 1 - near[:2]
+    far[np.flatnonzero(ours)[:60]] = 0
+    values = {name: {"right": list(one), "tokens": [9.0] * 400} for name, one in (("a", near), ("b", far), (module["OURS"], ours))}
+    first, second, own = module["rows_of"](values)
+    assert (first["verdict"], second["verdict"], own.get("verdict")) == ("a tie", "ahead", None)
+    assert second["behind"] == pytest.approx(60 / 400)
+
+
+def test_pooled_features_of_a_flat_picture_are_the_projection_of_a_flat_patch(script):
+    model = pixtree.retrofit("vit_tiny_patch16_224", tokens=4, depth=1, num_classes=10).eval()
+    images = torch.full((1, 3, 32, 32), 128, dtype=torch.uint8)
+    quarters = torch.arange(4).view(2, 2).repeat_interleave(16, 0).repeat_interleave(16, 1)[None]
+    partition = pixtree.Partition.from_labels(quarters)
+    expected = model.tokens(images, partition).features
+    model.tokenizer = script("tokenizers")["Pooled"].taking_over(model.tokenizer)
+    assert torch.allclose(model.tokens(images, partition).features, expected, atol=1e-4)

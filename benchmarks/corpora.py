@@ -3,8 +3,8 @@
     python benchmarks/corpora.py kills -o benchmarks/results/corpora_kills.json
     python benchmarks/corpora.py speed -o benchmarks/results/corpora_speed.json
 
-`kills` starts a run over webdataset shards, kills its driver with SIGKILL at a random moment after the first picture, and starts
-the same run again, twenty times for the pool and twenty times for Ray; then a last run ends it. All files must have the bytes of
+`kills` starts a run over webdataset shards, kills its driver with SIGKILL at a random moment, and starts the same run
+again, twenty times for the pool and twenty times for Ray; then a last run ends it. All files must have the bytes of
 an uninterrupted run by one process. `speed` does one corpus with one process, with a pool of two and with Ray on two cores, in
 turns.
 """
@@ -70,17 +70,17 @@ def start(engine: str, workers: int, source: Path, made: Path) -> subprocess.Pop
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
 
-def killed(process: subprocess.Popen[str], made: Path, wait: float) -> bool:
-    """Kill the driver so many seconds after it has begun its first part; whether it was still running.
+def killed(process: subprocess.Popen[str], made: Path, parts: int, wait: float) -> bool:
+    """Kill the driver so many seconds after it has begun to work and finished so many parts; whether it was still running.
 
     Waits until its workers, too, are gone: they end by themselves.
     """
-    before = {path: path.stat().st_mtime_ns for path in made.rglob("*") if path.is_file()}
-    while process.poll() is None and all(before.get(path) == stamp for path, stamp in _stamps(made)):
+    before = finished(made)
+    while process.poll() is None and (finished(made) < before + parts or not list(made.rglob("*.at"))):
         time.sleep(0.02)
     time.sleep(wait)
-    workers = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
     running = process.poll() is None
+    workers = psutil.Process(process.pid).children(recursive=True) if running else []
     if running:
         process.send_signal(signal.SIGKILL)
     process.wait()
@@ -90,22 +90,17 @@ def killed(process: subprocess.Popen[str], made: Path, wait: float) -> bool:
     return running
 
 
-def _stamps(made: Path) -> list[tuple[Path, int]]:
-    found = []
-    for path in made.rglob("*"):
-        try:
-            found.append((path, path.stat().st_mtime_ns))
-        except FileNotFoundError:  # renamed in between
-            continue
-    return [(path, stamp) for path, stamp in found if path.is_file()]
+def finished(made: Path) -> int:
+    """Parts that are finished."""
+    return len(list((made / "manifest" / "parts").glob("*.jsonl")))
 
 
 def kill_and_resume(engine: str, source: Path, made: Path, kills: int, longest: float, seed: int) -> dict[str, Any]:
     """Kill a run's driver so many times, end it, and say what was there in between."""
     chance, done = random.Random(seed), []
     for number in range(kills):
-        running = killed(start(engine, 2, source, made), made, chance.uniform(0.0, longest))
-        done.append(len(list((made / "manifest" / "parts").glob("*.jsonl"))))
+        running = killed(start(engine, 2, source, made), made, chance.randrange(4), chance.uniform(0.0, longest))
+        done.append(finished(made))
         print(f"{engine}: kill {number + 1}, {'while it ran' if running else 'after its end'}, {done[-1]} parts", file=sys.stderr)
         if not running:
             break
@@ -155,8 +150,8 @@ def kills_record(asked: argparse.Namespace, home: Path) -> dict[str, Any]:
         for row in rows
     ]
     notes = [
-        f"{asked.shards} shards of {asked.each} pictures of 96 px, the last of each torn. Random seed {asked.seed}; kills came "
-        f"up to {asked.longest:g} s after a run had begun its first part."
+        f"{asked.shards} shards of {asked.each} pictures of 96 px, the last of each torn. Random seed {asked.seed}; every kill "
+        f"came after none to three further parts and up to {asked.longest:g} s more."
     ]
     return {
         "benchmark": "table",
@@ -213,18 +208,19 @@ def main() -> None:
     parser.add_argument("--shards", type=int)
     parser.add_argument("--each", type=int)
     parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--longest", type=float, default=1.0, help="seconds after a run's first part in which it is killed")
+    parser.add_argument("--longest", type=float, default=1.0, help="seconds after a part in which a run is killed")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("-o", "--output", type=Path, required=True)
     asked = parser.parse_args()
-    asked.shards = asked.shards or (100 if asked.what == "kills" else 40)
+    asked.shards = asked.shards or (60 if asked.what == "kills" else 40)
     asked.each = asked.each or (12 if asked.what == "kills" else 60)
     os.environ["PIXTREE_THREADS"] = "1"
     with tempfile.TemporaryDirectory(prefix="pixtree-") as folder:
         record = (kills_record if asked.what == "kills" else speed_record)(asked, Path(folder))
-    command = f"python benchmarks/corpora.py {asked.what} -o corpora_{asked.what}.json"
+    engines = f" --engines {' '.join(asked.engines)}" if asked.what == "kills" else ""
+    command = f"python benchmarks/corpora.py {asked.what}{engines} -o corpora_{asked.what}.json"
     write_record({**record, **provenance(command, ("pixtree", "torch", "ray"))}, asked.output)
 
 

@@ -10,6 +10,7 @@ from skimage import data
 from pixtree.evaluation.renderers import at_size
 from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.vectorize import vectorize
+from pixtree.vector.artwork import UNIT
 from pixtree.vector.svg.points import points_of
 
 SIDE, ZOOM = 64, 4
@@ -46,7 +47,7 @@ def vertices(path):
             steps = [tuple(values[k + size - 2 : k + size]) for k in range(0, len(values), size)]
         for step in steps:
             at = at + step
-            found.append(at / 10)
+            found.append(at / UNIT)
     return np.array(found)
 
 

@@ -17,6 +17,7 @@ from pixtree.vector.drawing import Drawing, over_white
 from pixtree.vector.potrace import TracedLayers
 from pixtree.vector.presets import with_preset
 from pixtree.vector.regions.flat import FlatColours, flat_colours
+from pixtree.vector.regions.thin import with_thin_lines
 from pixtree.vector.search import Limits, OutOfReachError, best_drawing
 from pixtree.vector.svg.document import Markup
 from pixtree.vector.tracing import Source, Tracing
@@ -109,7 +110,9 @@ def _palette(planes: Tensor, chosen: dict[str, Any]) -> FlatColours | None:
     if chosen["artwork"] is False or chosen["style"] not in (None, "smooth"):
         return None
     found = flat_colours(planes.numpy())
-    return found if found.is_artwork else None
+    if not found.is_artwork:
+        return None
+    return replace(found, entries=with_thin_lines(found.entries, planes.numpy(), found.colours))
 
 
 def draw(planes: Tensor, tracing: Tracing, limits: Limits, flat: FlatColours | None = None) -> Drawing:

@@ -14,7 +14,7 @@ from pixtree.vector.paint.layers import layers_of
 from pixtree.vector.svg.document import Markup
 
 Array = NDArray[Any]
-UNIT = 10  # grid steps per pixel
+UNIT = 20  # grid steps per pixel
 PRICES = Prices(noise=0.1, line=6.0, circle=7.0)  # noise as a share of the tolerance
 
 
@@ -25,5 +25,5 @@ def trace_artwork(labels: NDArray[np.int32], planes: Array, colours: Array, *, t
     """
     arcs = planar_map(labels)
     prices = PRICES._replace(noise=PRICES.noise * tolerance)
-    outlines = fit_shapes(place_sharp_samples(arcs, planes, colours), arcs, unit=UNIT, prices=prices)
+    outlines = fit_shapes(place_sharp_samples(labels, arcs, planes, colours), arcs, unit=UNIT, prices=prices)
     return Drawing(arcs, outlines, colours, layers_of(arcs), markup, artwork=True)

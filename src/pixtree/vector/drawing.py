@@ -13,7 +13,7 @@ from torch import Tensor
 from pixtree.kernels.cracks import PlanarMap
 from pixtree.vector.outlines.flattening import flattened
 from pixtree.vector.outlines.pieces import Outlines
-from pixtree.vector.outlines.trapping import TRAP, painting_order, trapped
+from pixtree.vector.outlines.trapping import TRAP, outer_areas, painting_order, trapped
 from pixtree.vector.paint.coverage import Coverage, composite, cover
 from pixtree.vector.svg.document import Markup, Shapes, document, save_text
 from pixtree.vector.svg.pathdata import path_data
@@ -22,6 +22,7 @@ from pixtree.vector.svg.points import points_of
 Array = NDArray[Any]
 Planes = TypeVar("Planes", NDArray[Any], Tensor)
 MOST_COPIED = 190_000  # shapes: resvg refuses documents of more than a million elements, and every copy of a shape is one
+EMPTY = 0.02  # square pixels: what is left of a shape of artwork whose pixels are all blends of its neighbours
 HIDDEN, SOLID = 8.0, 245.0  # alpha, of 255, below which a shape is not drawn, and from which on it is opaque
 
 
@@ -52,11 +53,17 @@ class Drawing:
     @property
     def paths(self) -> int:
         """Number of shapes that are drawn, each one path element."""
-        return int((self.alpha > 0).sum())
+        return int(self.drawn.sum())
+
+    @cached_property
+    def drawn(self) -> NDArray[np.bool_]:
+        """Which shapes (N,) are written: not those that are invisible, nor those of artwork that have no area."""
+        visible: NDArray[np.bool_] = self.alpha > 0
+        return visible & (outer_areas(self.arcs, self.outlines) > EMPTY) if self.artwork else visible
 
     @cached_property
     def alpha(self) -> NDArray[np.float64]:
-        """Opacity (N,) of the shapes, 0…1: exactly 0 for what is not drawn, exactly 1 for what is opaque."""
+        """Opacity (N,) of the shapes, 0…1: exactly 0 for what is invisible, exactly 1 for what is opaque."""
         if self.colours.shape[1] == 3:
             return np.ones(len(self.colours))
         alpha = self.colours[:, 3]
@@ -79,7 +86,7 @@ class Drawing:
             data, layers = path_data(self.arcs, self.outlines), self.layers
         colours = self.colours[:, :3] / np.maximum(np.where(self.alpha < 1, self.alpha, 1), 1e-3)[:, None]
         fills = np.clip(np.rint(colours), 0, 255).astype(np.uint8)
-        shapes = Shapes(data, fills, self.alpha, layers)
+        shapes = Shapes(data, fills, np.where(self.drawn, self.alpha, 0.0), layers)
         return document(self.size, unit, shapes, markup, self.groups)
 
     def _plain_paths(self, unit: int) -> tuple[list[str], NDArray[np.int32]]:

@@ -19,9 +19,15 @@ TRAP = 0.6  # pixels that a shape runs under its neighbours
 
 def painting_order(arcs: PlanarMap, outlines: Outlines) -> NDArray[np.int64]:
     """Shapes (N,) by the area inside their outer outlines, holes included, largest first: contents of a hole follow its shape."""
+    return np.argsort(-outer_areas(arcs, outlines), kind="stable")
+
+
+def outer_areas(arcs: PlanarMap, outlines: Outlines) -> NDArray[np.float64]:
+    """Areas (N,) inside the outer outlines of shapes, holes included, in square pixels of the outlines."""
     area = loop_areas(arcs.loops, arcs.loop_offsets, *flattened(outlines))
     shape = np.repeat(np.arange(arcs.count), np.diff(arcs.shape_offsets))
-    return np.argsort(-np.bincount(shape, np.maximum(area, 0), arcs.count), kind="stable")
+    found: NDArray[np.float64] = np.bincount(shape, np.maximum(area, 0), arcs.count)
+    return found
 
 
 def trapped(

@@ -21,7 +21,7 @@ Record = Mapping[str, Any]
 RESULTS, PAGE = Path("benchmarks/results"), Path("docs/results.md")
 LONG = "results_long.md"
 QUOTES = "paper.json"  # beside the folder of records
-LONGEST = 40  # rows of a section on the page itself
+LONGEST = 24  # rows of a section on the page itself
 SHOWN = 200  # the count of regions whose table stays on the page
 HEADER = """# Results
 

@@ -18,7 +18,7 @@ BARS = [
 
 def page_of(tmp_path, **record):
     (tmp_path / "a.json").write_text(json.dumps({**HEAD, **record}))
-    return render(tmp_path)
+    return render(tmp_path)[0]
 
 
 def test_leads_are_shown_per_setting_and_per_photo(tmp_path):

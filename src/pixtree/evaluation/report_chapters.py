@@ -100,7 +100,7 @@ WORDS = {
     "tokenizers": "Shows what a patch model makes of every tokenizer's regions before it has learned from them. Square cells "
     "are what it knows, so a quadtree keeps more than any method with free shapes. It does not show what training makes of them.",
     "knn": "Shows how well the features of region tokens separate ten classes, with the patch model's weights and no training.",
-    "ablations": "Shows the paper's ablations right after a retrofit. Rows that differ only in what is learned are equal.",
+    "ablations": "Shows the paper's ablations right after a retrofit. Rows that differ only in learned weights are equal.",
     "scale": "Shows accuracy at sizes that the model was not trained for, without training.",
     "tokenizer_quality": "Shows what the encoder that ships changes against plain Lab colours in the same tree. It does not show "
     "that learning is better: recall and explained variation gain, undersegmentation error and ASA do not.",

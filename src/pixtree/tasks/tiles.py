@@ -45,8 +45,8 @@ def segment_tiles(
 
     >>> import tempfile, numpy as np, pixtree
     >>> from pathlib import Path
-    >>> image = np.zeros((300, 400), np.uint8)
-    >>> image[100:200, 100:300] = 200
+    >>> image = np.random.default_rng(0).integers(0, 20, (300, 400), np.uint8)
+    >>> image[100:200, 100:300] += 200
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     pixtree.segment_tiles(image, Path(folder) / "labels.npy", tokens=2, tile=128)
     ...     labels = np.load(Path(folder) / "labels.npy")

@@ -72,6 +72,7 @@ def test_before_and_after_are_wiped_and_the_drawing_zooms(browser, address):
         open_example(page, "coffee")
         page.click("#tab-drawing")
         until(page, "!document.getElementById('vector').hidden")
+        idle(page)  # the handle is put into the middle with the next frame
         box = page.locator("#wipe").bounding_box()
         middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
         page.mouse.move(*middle)

@@ -102,7 +102,7 @@ def test_losses_are_what_their_names_say():
         (lambda: Distillation(teacher(0), teacher(0)), "weight of the answer to 0"),
         (lambda: Distillation(teacher(7), teacher(7, embed_dim=96)), "one width, got 192 and 96"),
         (lambda: Distillation(teacher(7), teacher(7), budgets=(4,)), "need a retrofitted student"),
-        (lambda: Matching(0.0, 0.0, 0.0), "of which one is above"),
+        (lambda: Matching(0.0, 0.0, 0.0), "one of them above 0"),
     ],
 )
 def test_what_does_not_fit_is_refused(make, words):

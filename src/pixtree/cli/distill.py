@@ -32,7 +32,7 @@ def distill(
         float | None, typer.Option(help="Weight of the patch features of every region.", show_default="1, of token trees 0")
     ] = None,
     crop: Annotated[float, typer.Option(help="Smallest share of a picture that a crop shows.")] = 0.7,
-    precision: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
+    precision: Annotated[str, typer.Option(help="Precision of the products, float32 or bfloat16.")] = "float32",
     workers: Annotated[int, typer.Option(help="Processes that read pictures.")] = 1,
     seed: Annotated[int, typer.Option(help="Random seed of the order and of the crops.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint in OUTPUT.")] = False,

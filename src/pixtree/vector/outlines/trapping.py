@@ -26,8 +26,7 @@ def outer_areas(arcs: PlanarMap, outlines: Outlines) -> NDArray[np.float64]:
     """Areas (N,) inside the outer outlines of shapes, holes included, in square pixels of the outlines."""
     area = loop_areas(arcs.loops, arcs.loop_offsets, *flattened(outlines))
     shape = np.repeat(np.arange(arcs.count), np.diff(arcs.shape_offsets))
-    found: NDArray[np.float64] = np.bincount(shape, np.maximum(area, 0), arcs.count)
-    return found
+    return np.bincount(shape, np.maximum(area, 0), arcs.count).astype(np.float64)
 
 
 def trapped(

@@ -210,12 +210,12 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--longest", type=float, default=0.3, help="seconds after a part in which a run is killed")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("-o", "--output", type=Path, required=True)
     asked = parser.parse_args()
     asked.shards = asked.shards or (150 if asked.what == "kills" else 40)
-    asked.each = asked.each or (12 if asked.what == "kills" else 60)
+    asked.each = asked.each or (12 if asked.what == "kills" else 100)
     os.environ["PIXTREE_THREADS"] = "1"
     with tempfile.TemporaryDirectory(prefix="pixtree-") as folder:
         record = (kills_record if asked.what == "kills" else speed_record)(asked, Path(folder))

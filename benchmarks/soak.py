@@ -34,7 +34,8 @@ from pixtree.evaluation.records import provenance, write_record
 from pixtree.files import replacing
 
 CYCLE = 8  # rounds, after which the same work comes again
-WARM_UP = 600.0  # seconds: kernels, torch's and the allocator's caches, and the server's trees, which fill up first
+WARM_UP = 600.0  # seconds at least: kernels, torch's and the allocator's caches
+FILLED = 5 * CYCLE  # rounds at least: the trees that the server keeps, up to its limit
 MOST_GROWTH = 0.02  # of the memory after warming up, over the whole rest of the run
 PACKAGES = ("pixtree", "torch", "numpy", "numba", "timm", "fastapi", "uvicorn")
 COMMAND = "python benchmarks/soak.py --minutes 60 -o benchmarks/results/soak.json --plot docs/pictures/soak.png"
@@ -176,9 +177,14 @@ def sample(began: float, process: int) -> dict[str, float]:
     return found
 
 
+def warmed_up(samples: list[dict[str, float]]) -> int:
+    """The first round that counts; short runs are tries, of which all do."""
+    return next((place for place, one in enumerate(samples) if place >= FILLED and one["seconds"] >= WARM_UP), 0)
+
+
 def judged(samples: list[dict[str, float]], name: str) -> dict[str, float]:
     """Memory of one process after warming up, and the growth of a straight line through it, per hour and as a share."""
-    settled = [one for one in samples if one["seconds"] >= WARM_UP] or samples  # short runs are tries
+    settled = samples[warmed_up(samples) :]
     seconds, values = (np.array([one[key] for one in settled]) for key in ("seconds", f"{name}_mb"))
     slope = float(np.polyfit(seconds, values, 1)[0])
     grown = slope * float(seconds[-1] - seconds[0])
@@ -203,7 +209,7 @@ def plot(samples: list[dict[str, float]], path: Path) -> None:
     minutes = [one["seconds"] / 60 for one in samples]
     for name, label in (("library", "process that uses the library"), ("server", "server of pixtree demo")):
         axis.plot(minutes, [one[f"{name}_mb"] for one in samples], label=label, lw=1.4)
-    axis.axvspan(0, WARM_UP / 60, color="0.92", label="warming up")
+    axis.axvspan(0, minutes[warmed_up(samples)], color="0.92", label="warming up")
     axis.set(xlabel="minutes of mixed work", ylabel="resident memory, MB", xlim=(0, minutes[-1]))
     axis.set_ylim(bottom=0)
     axis.grid(alpha=0.3)
@@ -220,7 +226,7 @@ def note(samples: list[dict[str, float]], rounds: int, repeated: int) -> str:
         f"{rounds} rounds in {minutes['seconds']} minutes, with {minutes['library_cpu']} minutes of processor time of the library "
         f"and {minutes['server_cpu']} of the server, beside other work on the machine. A round does eight kinds of work on photos. "
         f"The rounds repeat after {CYCLE}, and {repeated} of them were repetitions. Memory is sampled after each round; the slope "
-        f"is that of a straight line through the samples after {WARM_UP / 60:.0f} minutes."
+        f"is that of a straight line through those after {WARM_UP / 60:.0f} minutes and {FILLED} rounds of warming up."
     )
 
 

@@ -81,6 +81,42 @@ def test_a_picture_that_kills_its_process_twice_is_given_up_and_the_rest_is_done
     }
 
 
+def test_a_picture_beside_one_that_kills_its_process_is_not_blamed(tmp_path, monkeypatch):
+    shards, made = shards_of(tmp_path / "shards", 2, 1), tmp_path / "made"
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, pathlib, signal, time\n"
+        f"parts_of = pathlib.Path({str(made)!r}) / 'manifest' / 'parts'\n"
+        "beside = parts_of / 'photos-001.at'\n"
+        "def until(holds):\n"
+        "    deadline = time.monotonic() + 120\n"
+        "    while not holds() and time.monotonic() < deadline:\n"
+        "        time.sleep(0.01)\n"
+        "def slow(original):\n"
+        "    def work(picture, function):\n"
+        "        if picture.key == '000000':\n"
+        "            until(lambda: beside.is_file() and '001000' in beside.read_text())\n"
+        "            os.kill(os.getpid(), signal.SIGKILL)\n"
+        "        until((parts_of / 'photos-000.jsonl').is_file)\n"  # it is at work whenever its neighbour dies
+        "        return original(picture, function)\n"
+        "    return work\n"
+        "import pixtree.batch.parts as parts\n"
+        "parts.worked_on = slow(parts.worked_on)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    begun = time.monotonic()
+    run("segment", shards, made, workers=2, tokens=4)
+    assert {row["key"]: row["status"] for row in rows_of(made)} == {"000000": "failed", "001000": "done"}
+    assert time.monotonic() - begun < 120  # every death was noticed while the neighbour was at work
+
+
+def test_processes_that_die_before_they_come_to_a_picture_are_not_started_for_ever(tmp_path, monkeypatch):
+    shards = shards_of(tmp_path / "shards", 2, 1)
+    (tmp_path / "sitecustomize.py").write_text("import os, sys\nif '--multiprocessing-fork' in sys.argv:\n    os._exit(3)\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    with pytest.raises(RuntimeError, match=r"died 3 times before it came to a picture of part photos-00[01]; free some memory"):
+        run("segment", shards, tmp_path / "made", workers=2, tokens=4)
+
+
 def test_a_full_disk_ends_the_run_with_a_sentence_and_no_half_file(tmp_path, monkeypatch):
     import errno
 

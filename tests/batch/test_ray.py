@@ -1,7 +1,9 @@
 """Ray makes the same bytes as the pool."""
 
+import io
 import os
 import signal
+import tarfile
 import threading
 import time
 
@@ -10,6 +12,8 @@ import psutil
 import pytest
 import torch
 from corpora import contents, shards_of
+from PIL import Image
+from test_run import rows_of
 
 import pixtree
 from pixtree.batch import ray_dataset, run
@@ -64,6 +68,37 @@ def test_a_worker_of_ray_that_is_killed_loses_and_doubles_nothing(tmp_path, clus
     assert killed
     assert (came.done, came.failed, came.whole) == (180, 0, True)
     assert contents(one) == contents(other)
+
+
+def test_a_picture_that_kills_its_process_twice_is_given_up_on_ray_too(tmp_path, cluster):
+    shards, made = shards_of(tmp_path / "shards", 1, 2), tmp_path / "made"
+    with tarfile.open(shards / "photos-000.tar", "a") as archive:
+        stream = io.BytesIO()
+        Image.effect_noise((3000, 3000), 60).save(stream, "PNG")  # takes long enough to be killed
+        member = tarfile.TarInfo("deadly.png")
+        member.size = stream.tell()
+        stream.seek(0)
+        archive.addfile(member, stream)
+    trace, ended = made / "manifest" / "parts" / "photos-000.at", threading.Event()
+
+    def kill_twice():
+        seen = []  # a trace that is still that of a killed process is no reason to kill the next one
+        while len(seen) < 2 and not ended.wait(0.01):
+            text = trace.read_text() if trace.is_file() else ""
+            if text.endswith('"deadly"]') and text not in seen:
+                seen.append(text)
+                for process in workers_of_ray():
+                    process.kill()
+
+    killer = threading.Thread(target=kill_twice)
+    killer.start()
+    came = run("segment", shards, made, engine="ray", workers=2, tokens=4)
+    ended.set()
+    killer.join()
+    assert (came.done, came.failed) == (2, 1)
+    (bad,) = [row for row in rows_of(made) if row["status"] == "failed"]
+    assert bad["key"] == "deadly"
+    assert "killed twice" in bad["error"]
 
 
 def workers_of_ray():

@@ -84,6 +84,25 @@ def test_a_bad_picture_is_a_row_and_the_rest_goes_on(tmp_path):
     assert "/tmp" not in bad["error"].replace(str(tmp_path), "")
 
 
+def test_pictures_above_the_limit_are_rows_unless_more_pixels_are_allowed(tmp_path, monkeypatch):
+    photos = folder_of(tmp_path / "photos", 2)
+    Image.new("L", (60, 60)).save(photos / "big.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    came = run("segment", photos, tmp_path / "refused", workers=1, tokens=4)
+    assert (came.done, came.failed) == (2, 1)
+    allowed = run("segment", photos, tmp_path / "allowed", workers=1, tokens=4, max_pixels=3600)
+    assert (allowed.done, allowed.failed) == (3, 0)
+    assert Image.MAX_IMAGE_PIXELS == 1000
+    with pytest.raises(ValueError, match="was begun with options"):
+        run("segment", photos, tmp_path / "allowed", workers=1, tokens=4)
+
+
+def test_the_limit_of_pixels_reaches_all_processes(tmp_path):
+    came = run("segment", shards_of(tmp_path / "shards", 2, 1), tmp_path / "made", workers=2, tokens=4, max_pixels=100)
+    assert (came.done, came.failed) == (0, 2)
+    assert all("at most 200 pixels" in row["error"] for row in rows_of(tmp_path / "made"))
+
+
 def test_many_processes_make_the_bytes_of_one(tmp_path):
     photos = folder_of(tmp_path / "photos", 150)
     one, two = tmp_path / "one", tmp_path / "two"

@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pixtree.batch.corpus import Corpus, Kind, Part, pictures
-from pixtree.batch.manifest import path_of, write_part
+from pixtree.batch.manifest import write_part
 from pixtree.batch.sinks import checked_key, sink
+from pixtree.batch.traces import trace_of
 from pixtree.batch.work import FAULTS, worked_on, worker
+from pixtree.images.reading import larger_images
 
 
 class Order(NamedTuple):
@@ -17,6 +19,8 @@ class Order(NamedTuple):
     task: str
     options: dict[str, Any]
     to: Kind
+    run: str  # a name that no other run has
+    max_pixels: int | None = None
 
 
 class Outcome(NamedTuple):
@@ -27,16 +31,17 @@ class Outcome(NamedTuple):
     failed: int
 
 
-def finish(order: Order, part: Part, poisoned: frozenset[str] = frozenset()) -> Outcome:
-    """Do one part. Bad pictures are rows of its manifest; a picture that killed its process twice (`poisoned`) is one, too."""
+def finish(order: Order, part: Part) -> Outcome:
+    """Do one part. Bad pictures are rows of its manifest, and so is one that has killed its process twice."""
     work = worker(order.task, order.options)
     rows: list[dict[str, Any]] = []
     seen: set[str] = set()
-    trace = _trace(order.destination, part.name)
-    with sink(order.to, order.destination, part.name) as put:
+    trace = trace_of(order.destination, part.name, order.run)
+    poisoned = trace.given_up()
+    with larger_images(order.max_pixels), sink(order.to, order.destination, part.name) as put:
         for found in pictures(order.corpus, part):
             key = found[0]
-            trace.write_text(key, encoding="utf-8")
+            trace.at(key)
             try:
                 if isinstance(found[1], OSError):
                     raise found[1]
@@ -52,17 +57,6 @@ def finish(order: Order, part: Part, poisoned: frozenset[str] = frozenset()) -> 
             put(key, made.files)
             rows.append({"key": key, "status": "done", "files": sorted(made.files), **made.facts})
     write_part(order.destination, part.name, rows)
-    trace.unlink(missing_ok=True)
+    trace.end()
     failed = sum(row["status"] == "failed" for row in rows)
     return Outcome(part.name, len(rows) - failed, failed)
-
-
-def _trace(destination: Path, part: str) -> Path:
-    """The file in which a process says what it works on, for the one that finds it dead."""
-    return path_of(destination, part).with_suffix(".at")
-
-
-def last_seen(destination: Path, part: str) -> str | None:
-    """The picture on which the process of a part was when it died."""
-    trace = _trace(destination, part)
-    return trace.read_text(encoding="utf-8") if trace.is_file() else None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 from pixtree.batch import manifest
 from pixtree.batch.corpus import KINDS, Corpus, Kind, Part, open_corpus
@@ -35,6 +36,7 @@ def run(
     engine: str = "pool",
     workers: int | None = None,
     shard: tuple[int, int] = (0, 1),
+    max_pixels: int | None = None,
     tell: Callable[[Outcome, int], None] = lambda outcome, parts: None,
     **options: Any,
 ) -> Summary:
@@ -46,6 +48,7 @@ def run(
     engine: "pool", processes on this machine, or "ray", an existing or a local Ray cluster.
     workers: processes; by default one per processor.
     shard: (i, n) does every n-th part beginning with the i-th, for schedulers that start n such runs.
+    max_pixels: open pictures of so many pixels, where larger ones than 179 million are refused by default.
     tell: called after each part with its outcome and the number of parts to do.
     options: those of the task, such as tokens=200.
 
@@ -67,9 +70,10 @@ def run(
     chosen = _checked_kind(to or corpus.kind)
     mine = _shard_of(corpus, *shard)
     target.mkdir(parents=True, exist_ok=True)
-    plan = {"task": task, "options": options, "kind": corpus.kind, "to": chosen, "version": version("pixtree")}
+    asked = options if max_pixels is None else {**options, "max_pixels": max_pixels}
+    plan = {"task": task, "options": asked, "kind": corpus.kind, "to": chosen, "version": version("pixtree")}
     manifest.begin(target, {**plan, "parts": len(corpus.parts)})
-    order = Order(corpus, target, task, options, chosen)
+    order = Order(corpus, target, task, options, chosen, uuid4().hex, max_pixels)
     finished = {part.name: rows for part in mine if (rows := _finished(order, part)) is not None}
     left = [part for part in mine if part.name not in finished]
     done = failed = 0

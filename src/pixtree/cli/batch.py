@@ -33,6 +33,9 @@ Workers = Annotated[int | None, typer.Option(help="Number of processes; by defau
 Shard = Annotated[
     str, typer.Option(help="Do part i of n of the corpus, as i/n from 0/n: for a scheduler that starts n such commands.")
 ]
+MaxPixels = Annotated[
+    int | None, typer.Option("--max-pixels", min=1, help="Open pictures of so many pixels; by default 179 million are the most.")
+]
 Format = Annotated[str, typer.Option(help="Format of label maps: png, tiff or npz.")]
 
 
@@ -56,12 +59,13 @@ def segment(
     engine: Engine = "pool",
     workers: Workers = None,
     shard: Shard = "0/1",
+    max_pixels: MaxPixels = None,
 ) -> None:
     """Cut every picture into regions and write label maps."""
     if tokens is None and criterion is None:
         tokens = 200
     options = {"tokens": tokens, "criterion": criterion, "relax": relax, "format": format}
-    _run("segment", source, destination, {"to": to, "engine": engine, "workers": workers}, shard, options)
+    _run("segment", source, destination, {"to": to, "engine": engine, "workers": workers, "max_pixels": max_pixels}, shard, options)
 
 
 @reported()
@@ -73,9 +77,17 @@ def tokenize(
     engine: Engine = "pool",
     workers: Workers = None,
     shard: Shard = "0/1",
+    max_pixels: MaxPixels = None,
 ) -> None:
     """Write the tokens of every picture: label map, and samples, features, boxes and areas of its regions."""
-    _run("tokenize", source, destination, {"to": to, "engine": engine, "workers": workers}, shard, {"tokens": tokens})
+    _run(
+        "tokenize",
+        source,
+        destination,
+        {"to": to, "engine": engine, "workers": workers, "max_pixels": max_pixels},
+        shard,
+        {"tokens": tokens},
+    )
 
 
 @reported()
@@ -88,13 +100,14 @@ def vectorize(
     engine: Engine = "pool",
     workers: Workers = None,
     shard: Shard = "0/1",
+    max_pixels: MaxPixels = None,
 ) -> None:
     """Draw every picture as SVG."""
     _run(
         "vectorize",
         source,
         destination,
-        {"to": to, "engine": engine, "workers": workers},
+        {"to": to, "engine": engine, "workers": workers, "max_pixels": max_pixels},
         shard,
         {"paths": paths, "preset": preset},
     )

@@ -77,6 +77,19 @@ def _is_picture(image: "PIL.Image.Image", frame: int) -> bool:
 
 
 @contextmanager
+def larger_images(pixels: int | None) -> Iterator[None]:
+    """Let Pillow open images of so many pixels inside: it warns above its limit, and refuses above twice that. None is its own."""
+    import PIL.Image
+
+    before = PIL.Image.MAX_IMAGE_PIXELS
+    PIL.Image.MAX_IMAGE_PIXELS = before if pixels is None else max(pixels, 1)
+    try:
+        yield
+    finally:
+        PIL.Image.MAX_IMAGE_PIXELS = before
+
+
+@contextmanager
 def one_sentence(name: str, path: Path | None = None) -> Iterator[None]:
     """Turn all errors of decoders inside into one ValueError that says what to do."""
     import PIL.Image

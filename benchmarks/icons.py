@@ -122,12 +122,14 @@ def methods_for(picture: Pixels) -> dict[str, Callable[[Pixels], str]]:
 
 
 def one_coloured(picture: Pixels) -> bool:
-    """Whether the picture is black on white and nothing else but blends of both."""
-    return bool(
-        (np.ptp(picture, axis=2) <= 2).all()
-        and picture.min() < 30
-        and (picture[(picture > 60) & (picture < 195)].size * 4 < picture.size)
-    )
+    """Whether the picture is black on white and nothing else but blends of both: no area, large or small, has another grey."""
+    levels = picture.astype(np.int16)
+    inside = np.ones(picture.shape[:2], np.bool_)  # pixels that equal all their neighbours are no blends
+    for axis in (0, 1):
+        for step in (-1, 1):
+            inside &= (levels == np.roll(levels, step, axis)).all(axis=2)
+    areas = levels[inside]
+    return bool((np.ptp(levels, axis=2) <= 2).all() and levels.min() < 30 and ((areas < 30) | (areas > 225)).all())
 
 
 def rows_of(name: str, icons: list[tuple[str, str]]) -> Iterator[dict[str, Any]]:

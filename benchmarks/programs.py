@@ -42,7 +42,7 @@ def main() -> None:
         row: dict[str, Any] = {
             "picture": picture,
             "options": options,
-            "artwork": drawing.artwork,
+            "artwork": getattr(drawing, "artwork", False),
             "paths": drawing.paths,
             "bytes": drawing.bytes,
         }

@@ -234,3 +234,33 @@ def test_what_is_asked_for_wins():
     assert "<use" in str(vectorize(picture, passes="double"))
     photo = np.ascontiguousarray(data.chelsea()[::4, ::4])
     assert vectorize(photo, paths=20, artwork=True).artwork
+
+
+def print_of_many_areas(side=180, block=4):
+    """Small squares of eight flat colours, as a woodblock print has them: some 1,700 areas."""
+    generator = np.random.default_rng(0)
+    entries = np.kron(generator.integers(0, 8, (side // block, side // block)), np.ones((block, block), np.int64))
+    colours = np.array(
+        [[255, 255, 255], [0, 0, 0], [200, 30, 30], [30, 90, 200], [240, 200, 60], [60, 160, 80], [150, 60, 160], [128, 128, 128]]
+    )
+    return colours[entries].astype(np.uint8)
+
+
+def test_a_flat_print_with_more_shapes_allowed_than_it_has_areas_is_drawn_as_a_photograph():
+    picture = print_of_many_areas()
+    assert vectorize(picture, paths=1000).artwork
+    assert not vectorize(picture, paths=3000, fast=True).artwork
+    assert not vectorize(picture, bytes=400_000, fast=True).artwork
+    assert vectorize(picture, paths=3000, artwork=True).artwork
+
+
+def test_a_logo_stays_artwork_however_many_shapes_are_allowed():
+    drawing = vectorize(ARTWORK["circle"](), paths=5000)
+    assert drawing.artwork
+    assert drawing.paths == 2
+
+
+def test_points_of_artwork_are_never_exceeded():
+    drawing = vectorize(ARTWORK["many colours"](), points=60)
+    assert drawing.artwork
+    assert 0 < drawing.points <= 60

@@ -19,10 +19,13 @@ from pixtree.vector.presets import with_preset
 from pixtree.vector.regions.flat import FlatColours, flat_colours
 from pixtree.vector.regions.thin import with_thin_lines
 from pixtree.vector.search import Limits, OutOfReachError, best_drawing
+from pixtree.vector.strokes.drawing import LineDrawing, line_drawing
 from pixtree.vector.svg.document import Markup
+from pixtree.vector.svg.text import SvgText
 from pixtree.vector.tracing import Source, Tracing
 
 GREY = (0.299, 0.587, 0.114)
+PRINT = 1000  # flat areas above which a picture is a print rather than a logo, an icon or line art
 ROUNDS, CELLS = 2, 2  # of registration; per pixel, of the grid on which boundaries are found
 
 
@@ -46,7 +49,7 @@ def vectorize(
     channel_axis: ChannelAxis = "auto",
     window: Window | None = None,
     page: int | None = None,
-) -> Drawing | TracedLayers:
+) -> Drawing | TracedLayers | LineDrawing:
     """The image as a drawing: `str(drawing)` is the SVG, `drawing.save("photo.svg")` (or .svgz) writes it.
 
     Budgets: the drawing has at most `paths` shapes (default 1000), takes at most `bytes` of SVG text, has at most
@@ -54,12 +57,15 @@ def vectorize(
     `colors` limits the palette.
 
     preset: "photo", "poster", "icon" or "sketch"; options given beside a preset win.
-    style: "polyline", "smooth" (Bézier curves that deviate by at most `tolerance` pixels), "polygon" (the pixels' own edges) or
-    "paper" (the paper's two layers of the tokenizer's regions, traced by the potrace program).
+    style: "polyline", "smooth" (Bézier curves that deviate by at most `tolerance` pixels), "polygon" (the pixels' own edges),
+    "strokes" (lines along the contours that are strong in the tree, `colors` pens, the strongest lines first) or "paper" (the
+    paper's two layers of the tokenizer's regions, traced by the potrace program).
     artwork: whether the image is flat artwork (a logo, an icon, a screenshot, line art, text) and no photograph; by default the
     library decides, and `drawing.artwork` says what it chose. Artwork keeps its own colours and is drawn with straight lines, sharp
-    corners and circular arcs (style "smooth"); blends at edges count as anti-aliasing.
-    fast: find boundaries on whole pixels instead of finer cells, and do not refit the colours.
+    corners and circular arcs (style "smooth"); blends at edges count as anti-aliasing. A flat picture of more than 1000 areas, such
+    as a woodblock print, counts as a photograph where the budget allows more shapes than it has areas.
+    fast: find boundaries on whole pixels instead of finer cells, and do not refit the colours. Flat artwork has neither step, so
+    there it changes nothing.
     transparency: keep the alpha of an image, as `fill-opacity` and empty places; by default wherever there is any. False composites
     over white. Drawings with alpha are always written with passes="single", since copies underneath would show through.
     groups: count or counts of coarser regions that nest the shapes as <g> elements. ids: give every path an id.
@@ -80,10 +86,15 @@ def vectorize(
     reading = {"channel_axis": channel_axis, "window": window, "page": page}
     if chosen["style"] == "paper":
         return _paper(image, limits, reading)
+    if chosen["style"] == "strokes":
+        _check_strokes(limits, groups=groups, passes=passes)
+        tracing = _tracing(chosen | {"style": "smooth"}, fast=fast, groups=(), markup=Markup(ids=ids))
+        planes = planes_of(image, transparency=transparency, **reading)
+        return line_drawing(planes, limits, pens=tracing.colors, tolerance=tracing.tolerance, ids=ids)
     tracing = _tracing(chosen, fast=fast, groups=_counts(groups), markup=Markup(passes=passes or "double", ids=ids))
     planes = planes_of(image, transparency=transparency, **reading)
     planes = _greyed(planes) if chosen["grey"] else planes
-    flat = _palette(planes, chosen)
+    flat = _palette(planes, chosen, limits)
     if flat is not None:
         markup = replace(tracing.markup, passes=passes or "single", backing=False)
         tracing = replace(tracing, style="smooth", artwork=True, cells=1, markup=markup)
@@ -105,12 +116,19 @@ def _tracing(chosen: dict[str, Any], *, fast: bool, groups: tuple[int, ...], mar
     )
 
 
-def _palette(planes: Tensor, chosen: dict[str, Any]) -> FlatColours | None:
-    """The colours of flat artwork, if the image is such and nothing that is asked for speaks against it."""
+def _palette(planes: Tensor, chosen: dict[str, Any], limits: Limits) -> FlatColours | None:
+    """The colours of flat artwork, if the image is such and nothing that is asked for speaks against it.
+
+    A flat picture of very many areas is a print. Who allows it more shapes than it has areas asks for what lies between them, the
+    blends and the grain, which only a drawing of a photograph spends its shapes on; flat shapes would leave the budget unused.
+    """
     if chosen["artwork"] is False or chosen["style"] not in (None, "smooth"):
         return None
     found = flat_colours(planes.numpy())
     if not found.is_artwork:
+        return None
+    allowed = limits.usual_paths() if limits.psnr is None else 0
+    if chosen["artwork"] is None and chosen["style"] is None and allowed > PRINT and PRINT < found.areas() < allowed:
         return None
     return replace(found, entries=with_thin_lines(found.entries, planes.numpy(), found.colours))
 
@@ -158,7 +176,7 @@ def rendered(text: str, background: str = "#ffffff") -> NDArray[np.uint8]:
     return np.array(PIL.Image.open(io.BytesIO(bytes(png))).convert("RGB"))
 
 
-def psnr_of(drawing: Drawing, shown: NDArray[np.float32]) -> float:
+def psnr_of(drawing: Drawing | SvgText, shown: NDArray[np.float32]) -> float:
     """PSNR in decibels of a drawing, rendered over white, against (H, W, 3) in 0…255."""
     return psnr(mean_squared_error(rendered(drawing.text), shown))
 
@@ -173,6 +191,13 @@ def _counts(groups: int | Sequence[int] | None) -> tuple[int, ...]:
     if any(count < 1 for count in counts):
         raise ValueError(f"groups are whole numbers of at least 1, got {groups}; try groups=20")
     return counts
+
+
+def _check_strokes(limits: Limits, **others: Any) -> None:
+    """Refuse what strokes cannot have: they do not tile the picture, so they come near to it in no number of decibels."""
+    given = [name for name, value in {"psnr": limits.psnr, **others}.items() if value is not None]
+    if given:
+        raise ValueError(f"strokes take paths=, points=, bytes= and colors=, got {given[0]}=; leave it out or take another style")
 
 
 def _paper(image: Image, limits: Limits, reading: dict[str, Any]) -> TracedLayers:

@@ -15,7 +15,7 @@ from pixtree.vector.svg.document import Markup
 
 Array = NDArray[Any]
 UNIT = 20  # grid steps per pixel
-PRICES = Prices(noise=0.1, line=6.0, circle=7.0)  # noise as a share of the tolerance
+PRICES = Prices(noise=0.1, line=6.0, circle=6.0)  # noise as a share of the tolerance
 
 
 def trace_artwork(labels: NDArray[np.int32], planes: Array, colours: Array, *, tolerance: float, markup: Markup) -> Drawing:

@@ -3,12 +3,10 @@
 Potrace is free software under the GPL: it runs as a program of its own where it is installed and is no part of pixtree.
 """
 
-import os
 import re
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -17,37 +15,15 @@ from torch import Tensor
 
 from pixtree.runtime.threads import each
 from pixtree.trees.partition import Partition
-from pixtree.vector.svg.document import hexadecimal, save_text
+from pixtree.vector.svg.document import hexadecimal
+from pixtree.vector.svg.text import SvgText
 
 MARGIN = 1  # pixels around a region that potrace is given
 PROGRAM = "potrace"
 
 
-@dataclass(frozen=True)
-class TracedLayers:
-    """An SVG text of separately traced regions; it can be shown and saved as a `Drawing` can."""
-
-    text: str
-    paths: int
-    size: tuple[int, int]
-
-    def __str__(self) -> str:
-        return self.text
-
-    def __repr__(self) -> str:
-        return f"TracedLayers({self.size[0]}×{self.size[1]} pixels, {self.paths} path{'' if self.paths == 1 else 's'})"
-
-    def _repr_svg_(self) -> str:
-        return self.text
-
-    @property
-    def bytes(self) -> int:
-        """Size of the SVG file."""
-        return len(self.text.encode())
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write .svg or .svgz."""
-        save_text(self.text, path)
+class TracedLayers(SvgText):
+    """An SVG text of separately traced regions."""
 
 
 def check_program() -> None:

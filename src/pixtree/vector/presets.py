@@ -7,14 +7,14 @@ PRESETS: dict[str, dict[str, Any]] = {
     "photo": {"paths": 3000, "points": 60_000, "style": "polyline"},
     "poster": {"paths": 1000, "colors": 16, "style": "smooth", "artwork": True, "tolerance": 0.6},
     "icon": {"paths": 300, "colors": 8, "style": "smooth", "artwork": True, "tolerance": 0.4},
-    "sketch": {"paths": 200, "colors": 4, "style": "smooth", "artwork": True, "tolerance": 0.5, "grey": True},
+    "sketch": {"paths": 200, "colors": 4, "style": "strokes", "artwork": True, "tolerance": 1.0, "grey": True},
 }
 # One line each, for help texts.
 ABOUT = {
     "photo": "up to 3000 straight-edged shapes; for photographs",
     "poster": "16 colours, smooth curves, up to 1000 shapes; for posters and screen prints",
     "icon": "8 colours, smooth curves, up to 300 shapes; for logos and icons",
-    "sketch": "4 greys, smooth curves, up to 200 shapes; for line art",
+    "sketch": "up to 200 strokes of 4 pens along the strongest contours; for line drawings",
 }
 DEFAULT: dict[str, Any] = {"paths": 1000, "style": None, "artwork": None, "tolerance": 0.4, "grey": False}
 BUDGETS = ("paths", "bytes", "psnr", "points")

@@ -44,6 +44,10 @@ class Limits:
         """The limits on bytes and points that are given, by name."""
         return [(name, limit) for name, limit in (("bytes", self.bytes), ("points", self.points)) if limit is not None]
 
+    def usual_paths(self) -> float:
+        """About how many shapes the limits allow; without any, infinitely many."""
+        return min(self.paths or np.inf, *(limit / PER_PATH[name] for name, limit in self.sizes()), np.inf)
+
     def most_paths(self, pixels: int) -> int:
         """The largest number of shapes that can be useful for an image of so many pixels."""
         wanted = self.paths or pixels

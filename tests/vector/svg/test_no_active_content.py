@@ -13,9 +13,10 @@ from pixtree.tasks.vectorize import vectorize
 
 SVG, LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
 LAYER = "{http://www.inkscape.org/namespaces/inkscape}"
-ELEMENTS = {SVG + name for name in ("svg", "title", "g", "path", "use")}
+ELEMENTS = {SVG + name for name in ("svg", "title", "g", "path", "use", "rect")}
 ATTRIBUTES = {
     *("width", "height", "viewBox", "id", "d", "x", "y", "fill", "fill-opacity", "fill-rule", "shape-rendering", "transform"),
+    *("stroke", "stroke-width", "stroke-linecap", "stroke-linejoin"),
     *(LINK, f"{LAYER}groupmode", f"{LAYER}label"),
 }
 VALUES = re.compile(r"[\w#.,() +-]*")  # no quotes, colons, angles or ampersands, so no addresses and no markup

@@ -1,6 +1,6 @@
 """Drawing: the photo as SVG within a budget of paths, points or bytes."""
 
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, Depends, Query, Response
@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pixtree.app.service import Service, service_of
 from pixtree.app.sessions import Session
 from pixtree.tasks.vectorize import psnr_of, vectorize
-from pixtree.vector.drawing import Drawing
 
 router = APIRouter()
 # What the page offers, as options of `vectorize`.
@@ -50,7 +49,7 @@ async def drawing(name: str, wanted: Annotated[Wanted, Query()], service: Servic
 
 def _drawn(session: Session, wanted: Wanted) -> tuple[str, dict[str, str]]:
     options: dict[str, Any] = {"paths": wanted.paths, "points": wanted.points, "bytes": wanted.bytes, "fast": wanted.fast}
-    found = cast(Drawing, vectorize(session.picture, **options, **LOOKS[wanted.look]))  # all but the paper's style are
+    found = vectorize(session.picture, **options, **LOOKS[wanted.look])
     fidelity = psnr_of(found, session.picture.astype(np.float32))
     numbers = {"paths": str(found.paths), "points": str(found.points), "bytes": str(found.bytes), "psnr": f"{fidelity:.2f}"}
     return found.text, numbers

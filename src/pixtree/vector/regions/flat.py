@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from pixtree.kernels.operators.structure import connected_pieces
 from pixtree.runtime.jit import inlined, kernel
 
 Array = NDArray[Any]
@@ -40,6 +42,11 @@ class FlatColours:
     def is_artwork(self) -> bool:
         """Whether the picture is made of these colours, but for a few pixels."""
         return self.share >= FLAT
+
+    def areas(self) -> int:
+        """Number of connected areas of one colour, without specks of fewer than four pixels."""
+        pieces: NDArray[np.int32] = connected_pieces(torch.from_numpy(self.entries)).numpy()
+        return int(np.count_nonzero(np.bincount(pieces.ravel()) >= FEWEST))
 
     def planes(self) -> NDArray[np.float32]:
         """The picture (C, H, W) in these colours only."""

@@ -50,6 +50,7 @@ SOURCES = (
     "pets_salient/images",
     "dht_testimgs",
 )
+STEPS = 320  # one pass over the photos
 HELD_OUT = 200  # of imagenet_sample, evenly spaced
 COLUMNS = [
     ["model", "Model", ""],
@@ -215,9 +216,17 @@ def row_of(name: str, student: str, folder: Path, data: LabelledPictures, option
     return row, [sum(losses[at : at + 10]) / len(losses[at : at + 10]) for at in range(0, len(losses), 10)]
 
 
+def title(steps: int) -> str:
+    """Tables of longer schedules stand beside that of the usual one."""
+    return "Distillation without labels" + ("" if steps == STEPS else f", {steps} steps")
+
+
 def record(rows: list[dict], curves: dict[str, list], count: int, data: LabelledPictures, options: argparse.Namespace) -> dict:
     """The table of all students, or with --held-out that of all schedules which were tried."""
     schedule = " ".join(f"--{key.replace('_', '-')} {getattr(options, key):g}" for key in SCHEDULE)
+    if len(rows) < len(MODELS) * len(STUDENTS):
+        names = [sorted({row[key] for row in rows}) for key in ("model", "student")]
+        schedule += f" --models {' '.join(names[0])} --students {' '.join(map(repr, names[1]))}"
     sources = ", ".join(dict.fromkeys(source.partition("/")[0] for source in SOURCES))
     seen = (
         f"Crops come from {count} photos ({sources}), none of which is a validation photo. The students learned the classes and "
@@ -227,7 +236,7 @@ def record(rows: list[dict], curves: dict[str, list], count: int, data: Labelled
     )
     made = {
         "benchmark": "table",
-        "title": "Schedules of distillation, on held-out photos" if options.held_out else "Distillation without labels",
+        "title": "Schedules of distillation, on held-out photos" if options.held_out else title(options.steps),
         **provenance(
             f"python benchmarks/distill.py --data $PIXTREE_DATA --runs RUNS {'--held-out' if options.held_out else schedule}",
             (*PACKAGES, "timm", "accelerate"),
@@ -242,9 +251,9 @@ def record(rows: list[dict], curves: dict[str, list], count: int, data: Labelled
         "notes": [
             f"{seen} Every student is a model of its own, trained by one schedule: {options.steps} steps of {options.batch} crops "
             f"of at least {options.crop:g} of a photo, peak rate {options.rate:g}, that of λ, β, κ and the encoder "
-            f"{options.own_rate:g} times as high, falling along a cosine. It was chosen on held-out photos of imagenet_sample "
-            "(distill_schedules.json).",
-            "Rows without a figure after the training were not distilled.",
+            f"{options.own_rate:g} times as high, falling along a cosine. Rates and weights were chosen on held-out photos of "
+            "imagenet_sample (distill_schedules.json).",
+            *(["Rows without a figure after the training were not distilled."] if any(row["top1"] is None for row in rows) else []),
             "The smaller input is the patch model at 160 px, which has 100 tokens and about half the compute. What is before the "
             "training comes from retrofit.json and coarsen.json, which have the same photos. With 1,000 photos the standard error "
             "of a share is about .015.",
@@ -264,7 +273,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, required=True, help="folder for checkpoints and logs")
     parser.add_argument("--models", nargs="+", default=MODELS)
     parser.add_argument("--students", nargs="+", default=list(STUDENTS), choices=list(STUDENTS))
-    parser.add_argument("--steps", type=int, default=320)
+    parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--rate", type=float, default=3e-5)
     parser.add_argument("--own-rate", type=float, default=30.0)
@@ -292,7 +301,7 @@ def main() -> None:
     # Notes and targets are those of this script, also where every row was there.
     done = {(row["model"], row["student"]) for row in rows}
     if not options.held_out:
-        rows += [untouched(*one, options) for one in product(MODELS, STUDENTS) if one not in done]
+        rows += [untouched(*one, options) for one in product(options.models, options.students) if one not in done]
         rows.sort(key=lambda row: (MODELS.index(row["model"]), list(STUDENTS).index(row["student"])))
     write_record(record(rows, curves, len(list(folder.iterdir())), data, options), options.output)
 

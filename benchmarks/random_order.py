@@ -2,7 +2,8 @@
 
 Every seed of `tests/random_orders.txt` is one run of all tests, over all files at once. A test that needs another one before it, or
 that draws numbers without a seed of its own, fails in some of them. Runs are kept one by one in `out/`, and the same command
-continues where it was interrupted, as long as neither the package nor the tests changed; the record is written at the end.
+continues where it was interrupted, as long as neither the package nor the tests changed; the record is written at the end. With
+--mended, runs without a failure of earlier sources count as well, and only the others are repeated; the record names the sources.
 """
 
 import argparse
@@ -28,8 +29,12 @@ COLUMNS = [
     ["failed", "Failed", ""],
     ["skipped", "Skipped", ""],
     ["seconds", "Seconds", ""],
+    ["sources", "Sources", ""],
 ]
-NOTE = "Runs of all tests of `make test`, each in another order of all of them; the seeds stand in `tests/random_orders.txt`."
+NOTE = (
+    "Runs of all tests of `make test`, each in another order of all of them; the seeds stand in `tests/random_orders.txt`. Sources "
+    "are the first digits of a hash of the package and its tests; a run in which a test failed was repeated after that was mended."
+)
 
 
 def sources() -> str:
@@ -41,7 +46,7 @@ def sources() -> str:
     return digest.hexdigest()
 
 
-def shuffled(seed: int, tests: Iterable[str]) -> dict[str, object]:
+def shuffled(seed: int, tests: Iterable[str], now: str) -> dict[str, object]:
     """One run of the tests in the order that a seed gives."""
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results.xml"
@@ -56,34 +61,35 @@ def shuffled(seed: int, tests: Iterable[str]) -> dict[str, object]:
     failed = [f"{one.get('classname')}::{one.get('name')}" for one in cases for part in one if part.tag in ("failure", "error")]
     skipped = sum(part.tag == "skipped" for one in cases for part in one)
     counts = {"passed": len(cases) - len(failed) - skipped, "failed": len(failed), "skipped": skipped}
-    return {"seed": seed, **counts, "seconds": round(time.monotonic() - began), "failures": failed}
+    return {"seed": seed, **counts, "seconds": round(time.monotonic() - began), "sources": now[:8], "failures": failed}
 
 
-def earlier(now: str) -> list[dict]:
-    """Runs that an interrupted command has kept."""
-    kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.is_file() else {"sources": None}
-    return kept["rows"] if kept["sources"] == now else []
+def earlier(now: str, mended: bool) -> list[dict]:
+    """Runs that an interrupted command has kept, of these sources or, where something was mended, those that had no failure."""
+    rows = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.is_file() else []
+    return [row for row in rows if row["sources"] == now[:8] or (mended and not row["failed"])]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tests", nargs="*", help="only these tests (for looking into a failure)")
     parser.add_argument("--seeds", nargs="*", type=int, help="instead of those of the file")
+    parser.add_argument("--mended", action="store_true", help="repeat only runs that failed before something was mended")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     now = sources()
-    rows = [] if options.tests else earlier(now)  # runs of some tests say nothing about all
+    rows = [] if options.tests else earlier(now, options.mended)  # runs of some tests say nothing about all
     for seed in options.seeds or [int(line) for line in SEEDS.read_text(encoding="utf-8").split()]:
         if all(row["seed"] != seed for row in rows):
-            rows.append(shuffled(seed, options.tests))
+            rows.append(shuffled(seed, options.tests, now))
             print(json.dumps(rows[-1]), flush=True)
             if not options.tests:
                 KEPT.parent.mkdir(exist_ok=True)
-                KEPT.write_text(json.dumps({"sources": now, "rows": rows}), encoding="utf-8")
+                KEPT.write_text(json.dumps(rows), encoding="utf-8")
     if options.output:
         head = {"benchmark": "table", "title": "The tests in random orders"}
         origin = provenance("python benchmarks/random_order.py -o benchmarks/results/random_order.json")
-        write_record({**head, **origin, "columns": COLUMNS, "rows": rows, "notes": [NOTE], "sources": now}, options.output)
+        write_record({**head, **origin, "columns": COLUMNS, "rows": rows, "notes": [NOTE]}, options.output)
     if any(row["failed"] for row in rows):
         raise SystemExit("some tests failed in a random order; `python benchmarks/random_order.py --seeds SEED` runs it again")
 

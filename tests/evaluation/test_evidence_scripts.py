@@ -54,3 +54,47 @@ def test_pooled_features_of_a_flat_picture_are_the_projection_of_a_flat_patch(sc
     expected = model.tokens(images, partition).features
     model.tokenizer = script("tokenizers")["Pooled"].taking_over(model.tokenizer)
     assert torch.allclose(model.tokens(images, partition).features, expected, atol=1e-4)
+
+
+def test_the_standard_error_of_several_seeds_counts_photos_and_seeds(script):
+    error = script("with_labels")["standard_error"]
+    one = torch.tensor([[1.0, 0.0, 1.0, 0.0]]).double()
+    assert error(one) == pytest.approx((one.var().item() / 4) ** 0.5)
+    seeds = torch.tensor([[1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0]]).double()
+    assert error(seeds) == pytest.approx(0.5)  # photos agree, and only the seeds differ
+
+
+def test_kinds_of_tokens_are_compared_by_the_seeds_that_both_have(script):
+    module = script("with_labels")
+    runs = {"tokens": 4.0, "last_loss": 1.0, "minutes": 2.0}
+    found = {
+        "patches": {**runs, "right": torch.tensor([[1.0, 0.0], [1.0, 1.0]]).double()},
+        "regions": {**runs, "right": torch.tensor([[0.0, 0.0]]).double()},
+    }
+    row = module["row_of"]("regions", module["Kind"]((), "patches"), found)
+    assert (row["lead"], row["runs"], row["each"]) == (-0.5, 1, "0.000")
+    assert "lead" not in module["row_of"]("patches", module["Kind"](), found)
+
+
+def test_all_kinds_of_an_experiment_share_the_schedule_and_the_augmentation(script):
+    from pixtree.training.recipe import read_recipe
+
+    for experiment in script("with_labels")["EXPERIMENTS"].values():
+        made = [read_recipe(experiment.recipe, [*experiment.shared, *kind.changes]) for kind in experiment.kinds.values()]
+        assert len({(str(one.schedule), str(one.augment), str(one.loss)) for one in made}) == 1
+        assert all(kind.beside is None or kind.beside in experiment.kinds for kind in experiment.kinds.values())
+
+
+def test_features_are_compared_photo_by_photo(script):
+    module = script("features")
+    right = [1, 1, 0, 1] * 50
+    less = [0, 1, 0, 1] * 50
+    made = [module["PATCHES"], "196 regions"]
+    found = {
+        name: {"knn": {"10": each, "20": each}, "probe": right, "decay": 0.1, "tokens": 196, "gflops": 1.0, "minutes": 1.0}
+        for name, each in zip(made, (right, less), strict=True)
+    }
+    patches, regions = module["rows_of"](found)
+    assert (patches["knn"], patches["k"], regions["knn_lead"]) == (0.75, 10, -0.25)
+    assert (regions["knn_verdict"], regions["probe_verdict"]) == ("behind", "tie")
+    assert "beside" not in patches

@@ -14,8 +14,8 @@ from pixtree.evaluation.answers import features, logits, said, transform_for
 from pixtree.evaluation.classification import accuracy_rows, check_classes
 from pixtree.evaluation.efficiency import in_turns
 from pixtree.evaluation.labelled_pictures import LabelledPicture, LabelledPictures, labelled_pictures
-from pixtree.evaluation.neighbours import best_count, neighbour_accuracy
-from pixtree.evaluation.probe import probe_accuracy
+from pixtree.evaluation.neighbours import best_count, neighbour_accuracy, neighbour_answers
+from pixtree.evaluation.probe import probe_accuracy, probe_answers
 from pixtree.evaluation.variants import Variant, cost_of, parsed_variant, variant_of
 from pixtree.models.timm_import import timm
 
@@ -67,6 +67,12 @@ def test_neighbours_vote_by_their_cosine():
 def test_neighbours_that_are_fewer_than_k_all_vote():
     found = neighbour_accuracy(torch.eye(2), torch.tensor([0, 1]), torch.eye(2), torch.tensor([1, 0]), (10,))
     assert found == {10: 0.0}
+
+
+def test_neighbours_and_probes_answer_with_the_classes_they_learned():
+    learned, classes = torch.eye(3), torch.tensor([7, 2, 4])
+    assert neighbour_answers(learned, classes, learned, (1,))[1].tolist() == [7, 2, 4]
+    assert probe_answers(learned, classes, learned, (1e-3,))[0].tolist() == [7, 2, 4]
 
 
 def test_a_probe_separates_what_a_line_separates():

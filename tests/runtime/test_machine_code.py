@@ -1,11 +1,13 @@
 """Machine code on disk may be damaged, full or not there at all: results are the same, and a sentence says what it costs."""
 
 import errno
+import gc
 import logging
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import numba
 import pytest
@@ -28,6 +30,7 @@ def folder(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(machine_code, "_said", set())
     monkeypatch.setattr(jit._Announcer, "is_kept", True)
+    monkeypatch.setitem(sys.modules, add_seven.__module__, ModuleType(add_seven.__module__))  # numba imports it with the code
     return tmp_path
 
 
@@ -36,7 +39,8 @@ def stored(folder):
 
 
 def fresh():
-    """A kernel as a new process has it: what it knows is on disk."""
+    """A kernel as a new process has it: what it knows is on disk, and nothing of earlier ones is left in memory."""
+    gc.collect()
     return jit.kernel(add_seven)
 
 

@@ -10,7 +10,7 @@ from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
 from pixtree.training.augmentation import Mixed, OneOf, mixture_of, training_transform
 from pixtree.training.estimate import estimated
-from pixtree.training.labelled import Classification, answers, top1
+from pixtree.training.labelled import Classification, answers, right_answers, top1
 from pixtree.training.learners import learner_of, set_drop_path
 from pixtree.training.loop import train
 from pixtree.training.order import Order, Sample, Share
@@ -125,6 +125,7 @@ def test_held_out_pictures_are_counted_by_their_first_answer(tmp_path):
         learner.vit.head.bias.copy_(torch.tensor([0.0, 1.0]))
     pictures = Pictures(source.held, training_transform(Augment(), 48, CONFIG))
     assert top1(learner, pictures, batch=4) == 0.5
+    assert right_answers(learner, pictures).tolist() == [False] * 3 + [True] * 3
     assert learner.training
 
 

@@ -14,22 +14,27 @@ CHUNK = 1024  # test pictures at a time
 def neighbour_accuracy(
     learned: Tensor, classes: Tensor, tested: Tensor, truth: Tensor, counts: Sequence[int] = COUNTS
 ) -> dict[int, float]:
-    """Per k the share of tested features (M, D) whose k nearest learned ones (N, D) by cosine vote for the right class.
+    """Per k the share of tested features (M, D) whose k nearest learned ones (N, D) by cosine vote for the right class (M,)."""
+    answers = neighbour_answers(learned, classes, tested, counts)
+    return {count: float((found == truth).double().mean()) for count, found in answers.items()}
 
-    A neighbour at cosine c votes with exp(c / 0.07). classes (N,), truth (M,). A k above N takes all N.
+
+def neighbour_answers(learned: Tensor, classes: Tensor, tested: Tensor, counts: Sequence[int] = COUNTS) -> dict[int, Tensor]:
+    """Per k the classes (M,) that the k nearest learned features (N, D) of tested ones (M, D) by cosine vote for.
+
+    A neighbour at cosine c votes with exp(c / 0.07). classes (N,). A k above N takes all N.
     """
     if len(learned) < 1:
         raise ValueError("neighbours need pictures to learn from, got none; give a train part")
-    number = 1 + int(max(classes.max(), truth.max()))
-    known = functional.normalize(learned, dim=1)
-    right = dict.fromkeys(counts, 0.0)
-    for rows, wanted in zip(torch.split(tested, CHUNK), torch.split(truth, CHUNK), strict=True):
+    number, known = 1 + int(classes.max()), functional.normalize(learned, dim=1)
+    found: dict[int, list[Tensor]] = {count: [] for count in counts}
+    for rows in torch.split(tested, CHUNK):
         near = (functional.normalize(rows, dim=1) @ known.T).topk(min(max(counts), len(known)), dim=1)
         votes, voted = (near.values / TEMPERATURE).exp(), classes[near.indices]
         for count in counts:
             sums = torch.zeros(len(rows), number).scatter_add_(1, voted[:, :count], votes[:, :count])
-            right[count] += float((sums.argmax(1) == wanted).sum())
-    return {count: total / len(tested) for count, total in right.items()}
+            found[count].append(sums.argmax(1))
+    return {count: torch.cat(parts) for count, parts in found.items()}
 
 
 def best_count(found: dict[int, float]) -> int:

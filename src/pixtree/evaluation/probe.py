@@ -56,17 +56,18 @@ def probe_accuracy(
     learned: Tensor, classes: Tensor, tested: Tensor, truth: Tensor, decays: Sequence[float] = DECAYS
 ) -> tuple[float, float]:
     """Accuracy on tested features (M, D) of the probe of learned ones (N, D), and the decay that was chosen for it."""
-    known = torch.unique(classes)
+    found, decay = probe_answers(learned, classes, tested, decays)
+    return float((found == truth).double().mean()), decay
+
+
+def probe_answers(learned: Tensor, classes: Tensor, tested: Tensor, decays: Sequence[float] = DECAYS) -> tuple[Tensor, float]:
+    """The classes (M,) that the probe of learned features (N, D) gives tested ones (M, D), and the decay chosen for it."""
+    known, dense = torch.unique(classes, return_inverse=True)
     if len(known) < 2:
         raise ValueError(f"a probe needs at least two classes to tell apart, got {len(known)}; give other pictures")
-    number = int(known.max()) + 1
-    dense = torch.zeros(number, dtype=torch.int64).scatter_(0, known, torch.arange(len(known)))
-    classes = dense[classes]
-    # A class that was never learned is never right.
-    seen = torch.isin(truth, known)
-    truth = torch.where(seen, dense[truth.clamp_max(number - 1)], -1)
-    chosen = decays[0] if len(decays) == 1 else _chosen(learned, classes, len(known), decays)
-    return accuracy(fitted(learned, classes, len(known), chosen), tested, truth), chosen
+    chosen = decays[0] if len(decays) == 1 else _chosen(learned, dense, len(known), decays)
+    with torch.no_grad():
+        return known[fitted(learned, dense, len(known), chosen)(tested).argmax(1)], chosen
 
 
 def _chosen(features: Tensor, classes: Tensor, number: int, decays: Sequence[float]) -> float:

@@ -43,16 +43,21 @@ def tokens_of(learner: Any, device: torch.device) -> Tensor:
     return torch.tensor(float(learner.patch_embed.num_patches), device=device)
 
 
-@torch.no_grad()
 def top1(learner: nn.Module, pictures: Pictures, batch: int = 32) -> float:
     """The share of held-out pictures whose class a model names first."""
+    return float(right_answers(learner, pictures, batch).double().mean())
+
+
+@torch.no_grad()
+def right_answers(learner: nn.Module, pictures: Pictures, batch: int = 32) -> Tensor:
+    """Whether a model names the class of each picture first, (N,) bool."""
     was, device = learner.training, next(learner.parameters()).device
     learner.eval()
-    right = 0
+    right = []
     for first in range(0, len(pictures), batch):
         items = [pictures[Sample(0, place)] for place in range(first, min(first + batch, len(pictures)))]
         given = together(items)
         found, _ = answers(learner, given._replace(images=given.images.to(device)))
-        right += int((found.argmax(dim=1).cpu() == given.classes).sum())
+        right.append(found.argmax(dim=1).cpu() == given.classes)
     learner.train(was)
-    return right / len(pictures)
+    return torch.cat(right)

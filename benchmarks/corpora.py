@@ -215,7 +215,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, required=True)
     asked = parser.parse_args()
     asked.shards = asked.shards or (150 if asked.what == "kills" else 40)
-    asked.each = asked.each or (12 if asked.what == "kills" else 100)
+    asked.each = asked.each or (12 if asked.what == "kills" else 200)
     os.environ["PIXTREE_THREADS"] = "1"
     with tempfile.TemporaryDirectory(prefix="pixtree-") as folder:
         record = (kills_record if asked.what == "kills" else speed_record)(asked, Path(folder))

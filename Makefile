@@ -52,7 +52,7 @@ test: check  ## everything that must hold, in minutes
 	$(BIN)/python -m pytest
 
 test-all: check  ## and what takes longer
-	$(BIN)/python -m pytest -m ''
+	$(BIN)/python -m pytest -m '' -o faulthandler_timeout=3600
 
 test-shuffled: setup  ## ten runs of the tests in random orders, about an hour; the same command continues an interrupted run
 	$(BIN)/python benchmarks/random_order.py -o benchmarks/results/random_order.json

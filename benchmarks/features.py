@@ -32,13 +32,14 @@ from pixtree.tokenizer.tokenizer import PAPER_BUDGET, paper_changes
 
 MODEL = "deit_tiny_patch16_224"
 COUNTED = 50  # test photos whose tokens are counted, where a criterion chooses how many there are
-PATCHES, SMALLER, SMALLEST = "196 patches", "100 patches (160 px)", "49 patches (112 px)"
+PATCHES, SMALLER, SMALL, SMALLEST = "196 patches", "100 patches (160 px)", "64 patches (128 px)", "49 patches (112 px)"
 HALF, THIRD = "token trees, half the compute", "token trees, 0.3 of it"
 # How a variant is made, and the variant that it is compared with: patches of the same number, or our merging at the same compute.
 Make = Callable[[Any], Any]
 VARIANTS: dict[str, tuple[Make, str | None]] = {
     PATCHES: (lambda model: model, None),
     SMALLER: (lambda model: variant_of(model, Variant(size=160)), None),
+    SMALL: (lambda model: variant_of(model, Variant(size=128)), None),
     SMALLEST: (lambda model: variant_of(model, Variant(size=112)), None),
     "196 regions": (lambda model: variant_of(model, Variant(tokens=196)), PATCHES),
     "100 regions": (lambda model: variant_of(model, Variant(tokens=100)), SMALLER),
@@ -48,8 +49,8 @@ VARIANTS: dict[str, tuple[Make, str | None]] = {
     "196 SLIC superpixels": (lambda model: retrofit(model, tokens=196, partitioner="slic"), PATCHES),
     HALF: (lambda model: variant_of(model, Variant(compute=0.5)), SMALLER),
     "ToMe, half the compute": (lambda model: variant_of(model, Variant(compute=0.5, rule="tome")), SMALLER),
-    THIRD: (lambda model: variant_of(model, Variant(compute=0.3)), SMALLEST),
-    "ToMe, 0.3 of it": (lambda model: variant_of(model, Variant(compute=0.3, rule="tome")), SMALLEST),
+    THIRD: (lambda model: variant_of(model, Variant(compute=0.3)), SMALL),
+    "ToMe, 0.3 of it": (lambda model: variant_of(model, Variant(compute=0.3, rule="tome")), SMALL),
 }
 COLUMNS = [
     ["variant", "Tokens", ""],

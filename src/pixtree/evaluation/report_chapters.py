@@ -104,7 +104,7 @@ WORDS = {
     "tokenizers": "Shows what a patch model makes of every tokenizer's regions before it has learned from them. Square cells "
     "are what it knows, so a quadtree keeps more than any method with free shapes. It does not show what training makes of them.",
     "knn": "Shows how well features separate ten classes when a patch model with its own weights is given other tokens, or fewer. "
-    "It does not show new photos: the model was pretrained on these. Token trees, ToMe and some partitions are not measured yet.",
+    "It does not show new photos: the model was pretrained on these.",
     "scratch": "Shows patches and regions from random weights under one short schedule, with the same pictures and seeds. 787 "
     "photos are far too few for a Vision Transformer, so it shows how learning begins and not where it ends.",
     "finetune": "Shows patches and regions fine-tuned from the same weights under one schedule of 49 steps. The weights were "

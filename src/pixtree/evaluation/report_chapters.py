@@ -38,6 +38,7 @@ CHAPTERS = (
         "models are tiny ones, and the paper's are small and base ones that were trained on all of ImageNet.",
         (
             "retrofit*",
+            "top1*",
             "knn*",
             "probe*",
             "distill*",
@@ -81,7 +82,9 @@ CHAPTERS = (
     ),
     Chapter("App", "Speed and memory of the demo, server and browser on one machine.", ("app*",)),
     Chapter(
-        "Corpora", "Folders and shards of many images, and how the work spreads.", ("batch*", "corpus*", "corpora*", "scaling*")
+        "Corpora",
+        "Folders and shards of many images, and how the work spreads.",
+        ("batch*", "corpus*", "corpora*", "huge", "scaling*"),
     ),
     Chapter(
         "Engineering",
@@ -91,6 +94,10 @@ CHAPTERS = (
 )
 OTHERS = Chapter("Further records", "Records that no chapter above has claimed yet.", ("*",))
 
+EQUAL_COMPUTE = (
+    "Shows what is left of a model's accuracy, without training, at about half and at three tenths of its compute, by each way "
+    "to spend less: a smaller input, fewer regions, merging between the blocks, and merging on top of regions."
+)
 # What a reader may and may not conclude. A record can bring its own words as "shows".
 WORDS = {
     "superpixels": "Shows how well each method's regions fit people's drawings at equal counts, and their CPU time. Does not show "
@@ -125,6 +132,8 @@ WORDS = {
     "residuals": "Shows which distribution the colours of a region's pixels have around the region's mean.",
     "retrofit": "Shows how much of a patch model's accuracy is left at the moment its patches are replaced by regions. It is the "
     "start of a training and no result of one.",
+    "top1_deit_tiny": EQUAL_COMPUTE,
+    "top1_vit_tiny": EQUAL_COMPUTE,
     "distill": "Shows what one pass over 2,539 photos brings back, without labels. It is far from convergence.",
     "distill_longer": "Shows what four passes over the same photos bring beyond one, in one run of one student. The gain of "
     ".020 is little beside the standard error of a share, .015, and nothing else was trained as long.",

@@ -114,19 +114,19 @@ CLAIMS = (
         best("boundary_precision", ".4f", "method", but=_NO_PEER, **_REGIONS),
     ),
     Claim(
-        "The same beside ETPS, ERS, SNIC and SH: undersegmentation error ↓",
+        "The same beside nine programs of other people: undersegmentation error ↓",
         "superpixels_peers",
         value("undersegmentation_error", ".4f", method="pixtree", **_REGIONS),
         best("undersegmentation_error", ".4f", "method", least=True, but=_NO_PEER, **_REGIONS),
     ),
     Claim(
-        "The same beside ETPS, ERS, SNIC and SH: boundary recall ↑",
+        "The same beside nine programs of other people: boundary recall ↑",
         "superpixels_peers",
         value("boundary_recall", ".4f", method="pixtree", **_REGIONS),
         best("boundary_recall", ".4f", "method", but=_NO_PEER, **_REGIONS),
     ),
     Claim(
-        "The same beside ETPS, ERS, SNIC and SH: explained variation ↑",
+        "The same beside nine programs of other people: explained variation ↑",
         "superpixels_peers",
         value("explained_variation", ".4f", method="pixtree", **_REGIONS),
         best("explained_variation", ".4f", "method", but=_NO_PEER, **_REGIONS),

@@ -21,7 +21,7 @@ from pixtree.vector.regions.thin import with_thin_lines
 from pixtree.vector.search import Limits, OutOfReachError, best_drawing
 from pixtree.vector.strokes.drawing import LineDrawing, line_drawing
 from pixtree.vector.svg.document import Markup
-from pixtree.vector.svg.text import SvgText
+from pixtree.vector.svg.text import Svg
 from pixtree.vector.tracing import Source, Tracing
 
 GREY = (0.299, 0.587, 0.114)
@@ -176,7 +176,7 @@ def rendered(text: str, background: str = "#ffffff") -> NDArray[np.uint8]:
     return np.array(PIL.Image.open(io.BytesIO(bytes(png))).convert("RGB"))
 
 
-def psnr_of(drawing: Drawing | SvgText, shown: NDArray[np.float32]) -> float:
+def psnr_of(drawing: Svg, shown: NDArray[np.float32]) -> float:
     """PSNR in decibels of a drawing, rendered over white, against (H, W, 3) in 0…255."""
     return psnr(mean_squared_error(rendered(drawing.text), shown))
 

@@ -1,6 +1,5 @@
 """Drawing: arcs, shapes and fills of an image, and their form as SVG text and as pixels."""
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,9 +14,9 @@ from pixtree.vector.outlines.flattening import flattened
 from pixtree.vector.outlines.pieces import Outlines
 from pixtree.vector.outlines.trapping import TRAP, outer_areas, painting_order, trapped
 from pixtree.vector.paint.coverage import Coverage, composite, cover
-from pixtree.vector.svg.document import Markup, Shapes, document, save_text
+from pixtree.vector.svg.document import Markup, Shapes, document
 from pixtree.vector.svg.pathdata import path_data
-from pixtree.vector.svg.points import points_of
+from pixtree.vector.svg.text import Svg
 
 Array = NDArray[Any]
 Planes = TypeVar("Planes", NDArray[Any], Tensor)
@@ -26,8 +25,8 @@ EMPTY = 0.02  # square pixels: what is left of a shape of artwork whose pixels a
 HIDDEN, SOLID = 8.0, 245.0  # alpha, of 255, below which a shape is not drawn, and from which on it is opaque
 
 
-@dataclass(frozen=True, eq=False)
-class Drawing:
+@dataclass(frozen=True, eq=False, repr=False)
+class Drawing(Svg):
     """Shapes that tile a canvas: every arc is stored once and used by one or two shapes.
 
     colours (N, 3) float64 in 0…255, or (N, 4): colours times alpha, and alpha. layers (N,): shapes of one do not touch; `groups`
@@ -101,38 +100,6 @@ class Drawing:
         layers = np.empty(len(order), np.int32)
         layers[order] = np.arange(len(order))
         return data, layers
-
-    def __str__(self) -> str:
-        return self.text
-
-    def __repr__(self) -> str:
-        return f"Drawing({self.size[0]}×{self.size[1]} pixels, {self.paths} path{'' if self.paths == 1 else 's'})"
-
-    def _repr_svg_(self) -> str:
-        return self.text
-
-    @property
-    def bytes(self) -> int:
-        """Size of the SVG file."""
-        return len(self.text.encode())
-
-    @property
-    def points(self) -> int:
-        """Number of points: coordinate pairs in the path data."""
-        return points_of(self.text)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write .svg, or .svgz (gzip, the same bytes for the same drawing); the file appears whole or not at all.
-
-        >>> import tempfile, numpy as np, pixtree
-        >>> from pathlib import Path
-        >>> drawing = pixtree.vectorize(np.zeros((8, 9), np.uint8), paths=1)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     drawing.save(Path(folder) / "black.svg")
-        ...     (Path(folder) / "black.svg").stat().st_size == drawing.bytes
-        True
-        """
-        save_text(self.text, path)
 
     def coverage(self, zoom: int = 1) -> Coverage:
         """Which share of which pixel every shape covers, at `zoom` times the native size."""

@@ -2,8 +2,8 @@
 
     python benchmarks/programs.py        # writes benchmarks/results/programs.json
 
-A program that is not installed is named in the record as not tried: librsvg2-bin, chromium, firefox-esr, inkscape and
-libreoffice-draw are Debian's packages, CairoSVG and PySide6-Essentials those of pip.
+A program that is not installed is named in the record as not tried: librsvg2-bin, chromium, firefox-esr, inkscape,
+libreoffice-draw and poppler-utils are Debian's packages, CairoSVG and PySide6-Essentials those of pip.
 """
 
 import shutil
@@ -14,7 +14,7 @@ from typing import Any
 from eight_pictures import PICTURES
 
 from pixtree.evaluation.records import PACKAGES, provenance, version_of, write_record
-from pixtree.evaluation.renderers import MODULES, PROGRAMS, RENDERERS, missing
+from pixtree.evaluation.renderers import MODULES, PROGRAMS, RENDERERS, TOGETHER, missing
 from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.vectorize import rendered, vectorize
 
@@ -29,6 +29,12 @@ def version_line(name: str) -> str:
     program = next(found for each in PROGRAMS[name][0] if (found := shutil.which(each)))
     said = subprocess.run([program, "--version"], capture_output=True, check=False, timeout=60)
     return (said.stdout or said.stderr).decode(errors="replace").strip().splitlines()[0][:80]
+
+
+def lowest(what: str, rows: list[dict[str, Any]], names: list[str]) -> dict[str, Any]:
+    """The bar of the lowest PSNR of some programs."""
+    found = min(row[name] for row in rows for name in names)
+    return {"what": what, "wanted": f"≥ {LEAST:g}", "found": found, "met": "yes" if found >= LEAST else "no"}
 
 
 def main() -> None:
@@ -50,34 +56,34 @@ def main() -> None:
             row[name] = min(psnr(mean_squared_error(RENDERERS[name](text, "#ffffff"), wanted)), 99.0)
         rows.append(row)
         print(picture, {name: round(row[name], 1) for name in tried}, flush=True)
-    lowest = min(row[name] for row in rows for name in tried)
-    bar = {
-        "what": "lowest PSNR against resvg",
-        "wanted": f"≥ {LEAST:g}",
-        "found": lowest,
-        "met": "yes" if lowest >= LEAST else "no",
-    }
+    bars = [lowest("lowest PSNR against resvg", rows, tried)]
+    if {"libreoffice", "libreoffice_pdf"} <= set(tried):
+        read = [name for name in tried if name != "libreoffice"]
+        bars.append(lowest("lowest PSNR against resvg, LibreOffice by its PDF instead of its pixels", rows, read))
     heading = {"benchmark": "table", "title": "Eight drawings in other programs: PSNR in dB against resvg's rendering"}
     source = provenance("python benchmarks/programs.py", (*PACKAGES, "resvg-py"))
     columns = [
         ["picture", "Drawing", ""],
         ["paths", "Paths", "d"],
         ["bytes", "Bytes", ",d"],
-        *([name, name, ".1f"] for name in tried),
+        *([name, name.replace("_pdf", ", PDF"), ".1f"] for name in tried),
     ]
-    programs = {name: version_line(name) for name in tried}
+    programs = {name: version_line(name) for name in tried if name not in TOGETHER}
     not_tried = {name: missing(name) for name in others if name not in tried}
     notes = [
         "Both renderings are over white, at the drawing's own size. "
         + "; ".join(f"{name}: {said}" for name, said in programs.items())
         + ".",
-        "LibreOffice's export draws any page of n pixels over n − 1 of them, a plain rectangle too; it is given one pixel more "
-        "and a frame, so that pixels of the drawing are pixels of the picture.",
+        "LibreOffice leaves half a pixel of room around any drawing, a plain rectangle too; drawings are given a frame, so that "
+        "their pixels are pixels of the picture. It draws strokes, but not areas, half a pixel of the screen or of the exported "
+        "picture to the right and below, at any size; thin lines suffer most from it. Its PDF, drawn by Cairo, has every line in "
+        "its place.",
         *not_tried.values(),
     ]
-    content = {"programs": programs, "columns": columns, "rows": rows, "notes": notes, "bars": [bar]}
+    content = {"programs": programs, "columns": columns, "rows": rows, "notes": notes, "bars": bars}
     write_record({**heading, **source, **content}, RESULTS / "programs.json")
-    print(f"{bar['what']}: {lowest:.1f}, wanted {bar['wanted']}: {bar['met']}")
+    for bar in bars:
+        print(f"{bar['what']}: {bar['found']:.1f}, wanted {bar['wanted']}: {bar['met']}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,7 +27,7 @@ Renderer = Callable[[str, str], Pixels]  # SVG text and colour of the background
 LIBRSVG = "rsvg-convert"
 SECONDS = 180  # that a program may take
 SMALLEST_WINDOW = 500  # pixels: browsers show nothing in windows that are smaller than their frames
-FRAME = 1.5  # pixels around a drawing for LibreOffice, see `rendered_by_libreoffice`
+FRAME = 1.5  # pixels around a drawing for LibreOffice, see `_in_libreoffice`
 # Per renderer the programs of which one must be on the PATH, or the Python module, and the package that has it.
 PROGRAMS = {
     "librsvg": ((LIBRSVG,), "librsvg2-bin"),
@@ -35,15 +35,18 @@ PROGRAMS = {
     "firefox": (("firefox-esr", "firefox"), "firefox-esr"),
     "inkscape": (("inkscape",), "inkscape"),
     "libreoffice": (("soffice", "libreoffice"), "libreoffice-draw"),
+    "poppler": (("pdftocairo",), "poppler-utils"),
 }
+TOGETHER = {"libreoffice_pdf": ("libreoffice", "poppler")}  # renderers of more than one program
 MODULES = {"cairosvg": ("cairosvg", "CairoSVG"), "qtsvg": ("PySide6", "PySide6-Essentials")}
 
 
 def missing(name: str) -> str | None:
     """Why a renderer cannot run here, with the package to install; None if it can."""
-    if name in PROGRAMS and _program(name) is None:
-        programs, package = PROGRAMS[name]
-        return f"{name} runs as the program {programs[0]}, found none on the PATH; install {package}"
+    for own in TOGETHER.get(name, (name,)):
+        if own in PROGRAMS and _program(own) is None:
+            programs, package = PROGRAMS[own]
+            return f"{own} runs as the program {programs[0]}, found none on the PATH; install {package}"
     if name in MODULES and find_spec(MODULES[name][0]) is None:
         return f"{name} needs the Python package {MODULES[name][1]}, which is not installed; install it with pip"
     return None
@@ -93,26 +96,48 @@ def rendered_by_program(text: str, background: str = "#ffffff", *, name: str) ->
 
 
 def rendered_by_libreoffice(text: str, background: str = "#ffffff") -> Pixels:
-    """An SVG text as LibreOffice exports it at its own size, (H, W, 3).
+    """An SVG text as LibreOffice draws it in pixels at its own size, (H, W, 3).
 
-    The export draws the bounding box of everything on the page over n − 1 of n pixels, half a pixel from the border, so that a
-    plain square of w pixels comes out as a blurred one of w (n − 1) / n. With a frame of a pixel and a half around the drawing,
-    which also holds what the drawing has beyond its canvas, and one pixel more, pixels of the drawing are pixels of the picture.
+    Strokes, but not areas, lie half a pixel of the picture to the right and below, whatever their width and the size of the
+    picture: LibreOffice moves every line by (½, ½) on its way to pixels. `rendered_by_libreoffice_pdf` does without.
     """
-    _check_installed("libreoffice")
+    return _in_libreoffice("libreoffice", text, background)
+
+
+def rendered_by_libreoffice_pdf(text: str, background: str = "#ffffff") -> Pixels:
+    """An SVG text as LibreOffice writes it to PDF, in pixels by Cairo at its own size, (H, W, 3).
+
+    This shows what LibreOffice reads and prints, without its own way to pixels.
+    """
+    return _in_libreoffice("libreoffice_pdf", text, background)
+
+
+def _in_libreoffice(name: str, text: str, background: str) -> Pixels:
+    """The picture of LibreOffice's page without the room around it.
+
+    The page of a drawing that lies within its canvas has half a pixel of room on every side, so that a plain square of w pixels,
+    exported at the n pixels of its canvas, comes out as a blurred one of w n / (n + 1). With a frame of a pixel and a half around
+    the drawing, which also holds what the drawing has beyond its canvas, the page is two pixels larger on every side.
+    """
+    _check_installed(name)
+    width, height = size_of(text)
+    crop = round(FRAME + 0.5)
+    return _exported(name, _framed(text, background, FRAME), width + 2 * crop, height + 2 * crop)[crop:-crop, crop:-crop]
+
+
+def _framed(text: str, background: str, frame: float) -> str:
+    """The drawing on a sheet of one colour that is larger by so many pixels on every side."""
     head, tag, body = _parts(text)
     width, height = size_of(text)
     box = re.search(r'viewBox="([^"]*)"', tag)
     left, top, across, down = (float(number) for number in box.group(1).split()) if box else (0.0, 0.0, width, height)
-    x, y = FRAME * across / width, FRAME * down / height
+    x, y = frame * across / width, frame * down / height
     place = (left - x, top - y, across + 2 * x, down + 2 * y)
     tag = re.sub(r'\s(width|height|viewBox)="[^"]*"', "", tag)
-    tag += f' width="{width + 2 * FRAME:g}" height="{height + 2 * FRAME:g}" viewBox="{" ".join(f"{v:.10g}" for v in place)}"'
+    tag += f' width="{width + 2 * frame:g}" height="{height + 2 * frame:g}" viewBox="{" ".join(f"{v:.10g}" for v in place)}"'
     names = ("x", "y", "width", "height")
-    frame = " ".join(f'{name}="{value:.10g}"' for name, value in zip(names, place, strict=True))
-    framed = f'{head}{tag}><rect {frame} fill="{background}"/>{body[1:]}'
-    crop = round(FRAME + 0.5)
-    return _exported("libreoffice", framed, width + 2 * crop, height + 2 * crop)[crop:-crop, crop:-crop]
+    sheet = " ".join(f'{name}="{value:.10g}"' for name, value in zip(names, place, strict=True))
+    return f'{head}{tag}><rect {sheet} fill="{background}"/>{body[1:]}'
 
 
 def _exported(name: str, text: str, width: int, height: int) -> Pixels:
@@ -120,33 +145,38 @@ def _exported(name: str, text: str, width: int, height: int) -> Pixels:
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "drawing.svg", Path(folder) / "drawing.png"
         source.write_text(text, encoding="utf-8")
-        command = _command(name, source, target, width, height)
         environment = {**os.environ, "HOME": folder, "LC_ALL": "C.UTF-8"}
-        done = subprocess.run(command, capture_output=True, check=False, timeout=SECONDS, env=environment)
+        for command in _commands(name, source, target, width, height):
+            done = subprocess.run(command, capture_output=True, check=False, timeout=SECONDS, env=environment)
         if not target.exists():
             said = (done.stderr or done.stdout).decode(errors="replace").strip()[-300:]
             raise ValueError(f"{name} must render the drawing, it wrote no picture and said: {said}; check its text")
         return np.ascontiguousarray(_opened(target.read_bytes())[:height, :width])
 
 
-def _command(name: str, source: Path, target: Path, width: int, height: int) -> Sequence[str]:
-    """The command that writes a drawing as a picture of so many pixels."""
-    program, folder = str(_program(name)), source.parent
-    profile, window = folder / "profile", f"--window-size={max(width, SMALLEST_WINDOW)},{max(height, SMALLEST_WINDOW)}"
+def _commands(name: str, source: Path, target: Path, width: int, height: int) -> list[list[str]]:
+    """The commands, one after the other, that write a drawing as a picture of so many pixels."""
+    program, profile = str(_program(TOGETHER.get(name, (name,))[0])), source.parent / "profile"
+    window = f"--window-size={max(width, SMALLEST_WINDOW)},{max(height, SMALLEST_WINDOW)}"
     if name == "chromium":
         quiet = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=1"]
-        return [program, *quiet, f"--user-data-dir={profile}", window, f"--screenshot={target}", source.as_uri()]
+        return [[program, *quiet, f"--user-data-dir={profile}", window, f"--screenshot={target}", source.as_uri()]]
     if name == "firefox":
         profile.mkdir()
         own = ["--headless", "--no-remote", "--profile", str(profile)]
-        return [program, *own, "--screenshot", str(target), window, source.as_uri()]
+        return [[program, *own, "--screenshot", str(target), window, source.as_uri()]]
     if name == "inkscape":
         size = [f"--export-width={width}", f"--export-height={height}"]
-        return [program, str(source), "--export-type=png", f"--export-filename={target}", *size]
+        return [[program, str(source), "--export-type=png", f"--export-filename={target}", *size]]
+    office = [program, f"-env:UserInstallation={profile.as_uri()}", "--headless", "--convert-to"]
+    place = ["--outdir", str(source.parent), str(source)]
+    if name == "libreoffice_pdf":
+        cairo = [str(_program("poppler")), "-png", "-singlefile", "-scale-to-x", str(width), "-scale-to-y", str(height)]
+        files = [str(source.with_suffix(".pdf")), str(target.with_suffix(""))]
+        return [[*office, "pdf:draw_pdf_Export", *place], [*cairo, *files]]
     sides = {"PixelWidth": width, "PixelHeight": height}
-    filtered = "png:draw_png_Export:" + json.dumps({side: {"type": "long", "value": str(n)} for side, n in sides.items()})
-    own = [f"-env:UserInstallation={profile.as_uri()}", "--headless"]
-    return [program, *own, "--convert-to", filtered, "--outdir", str(folder), str(source)]
+    filtered = json.dumps({side: {"type": "long", "value": str(n)} for side, n in sides.items()})
+    return [[*office, f"png:draw_png_Export:{filtered}", *place]]
 
 
 RENDERERS: dict[str, Renderer] = {
@@ -156,6 +186,7 @@ RENDERERS: dict[str, Renderer] = {
     "qtsvg": rendered_by_qtsvg,
     **{name: partial(rendered_by_program, name=name) for name in ("chromium", "firefox", "inkscape")},
     "libreoffice": rendered_by_libreoffice,
+    "libreoffice_pdf": rendered_by_libreoffice_pdf,
 }
 
 

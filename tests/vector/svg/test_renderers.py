@@ -126,6 +126,22 @@ def test_libreoffice_draws_a_rectangle_where_it_is():
 
 
 @pytest.mark.slow
+@needs("libreoffice_pdf")
+@pytest.mark.parametrize(
+    "body", ['<path d="M20 15h50v30h-50z"/>', '<path fill="none" stroke="#000" stroke-width="1.7" d="M20.2 10v40"/>']
+)
+def test_libreoffice_reads_areas_and_strokes_where_they_are(body):
+    text = f'<svg xmlns="http://www.w3.org/2000/svg" width="90" height="60" viewBox="0 0 90 60">{body}</svg>'
+    assert alike(text, "libreoffice_pdf") >= 40
+
+
+@pytest.mark.slow
+@each("firefox", "inkscape", "libreoffice_pdf")
+def test_a_sketch_looks_the_same_in_slow_programs(renderer):
+    assert alike(str(vectorize(pixels("rocket", 160, 240), preset="sketch")), renderer) >= 35
+
+
+@pytest.mark.slow
 @each("firefox", "inkscape", "libreoffice")
 def test_artwork_looks_the_same_in_slow_programs(renderer):
     picture = np.full((60, 80, 3), 255, np.uint8)

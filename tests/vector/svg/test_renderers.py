@@ -136,6 +136,17 @@ def test_libreoffice_reads_areas_and_strokes_where_they_are(body):
 
 
 @pytest.mark.slow
+@needs("libreoffice")
+@pytest.mark.parametrize("options", ['stroke-width=".5"', 'stroke-width="6"', 'stroke-width="1.7" stroke-linecap="round"'])
+@pytest.mark.parametrize("scale", [1, 4])
+def test_libreoffice_moves_strokes_by_half_a_pixel_of_its_picture_at_any_size(options, scale):
+    path = f'<path fill="none" stroke="#000" {options} d="M20 10v40"/>'
+    text = f'<svg xmlns="http://www.w3.org/2000/svg" width="90" height="60" viewBox="0 0 90 60">{path}</svg>'
+    ink = 255.0 - at_size(text, (60 * scale, 90 * scale), renderer=RENDERERS["libreoffice"])[30 * scale, :, 0]
+    assert np.average(np.arange(len(ink)) + 0.5, weights=ink) - 20 * scale == pytest.approx(0.5, abs=0.1)
+
+
+@pytest.mark.slow
 @each("firefox", "inkscape", "libreoffice_pdf")
 def test_a_sketch_looks_the_same_in_slow_programs(renderer):
     assert alike(str(vectorize(pixels("rocket", 160, 240), preset="sketch")), renderer) >= 35

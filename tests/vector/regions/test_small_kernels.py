@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from pixtree.vector.regions.flat import FEWEST, NEAR, PEAK, SAME, outstanding
 from pixtree.vector.regions.growing import local_variance
 from pixtree.vector.regions.merging import weighted_means, without_outdated
 
@@ -32,3 +33,19 @@ def test_the_variance_around_a_pixel_is_that_of_its_window():
     for y, x in ((0, 0), (4, 5), (8, 10), (7, 1)):
         window = planes[:, max(y - 2, 0) : y + 3, max(x - 2, 0) : x + 3]
         np.testing.assert_allclose(found[y, x], window.var(axis=(1, 2), dtype=np.float64).mean(), rtol=1e-4)
+
+
+def test_colours_stand_out_that_have_most_of_the_pixels_near_them():
+    generator = np.random.default_rng(2)
+    colours = generator.integers(0, 60, (300, 3)).astype(np.float32)
+    counts = np.sort((generator.pareto(0.5, 300) + 1).astype(np.int64))[::-1]
+    distance = np.abs(colours[:, None] - colours).max(axis=2)
+    equal, near = ((distance <= reach) @ counts for reach in (SAME, NEAR))
+    expected = []
+    for k in np.flatnonzero((equal >= FEWEST) & (equal >= PEAK * near)).tolist():
+        if not (distance[k, expected] <= NEAR).any():
+            expected.append(k)
+    assert 2 < len(expected) < 100
+    assert outstanding(colours, counts, 300).tolist() == expected
+    assert outstanding(colours, counts, 2).tolist() == expected[:2]
+    assert outstanding(colours[:0], counts[:0], 2).tolist() == []

@@ -129,17 +129,40 @@ def _peaks(values: Array, most: int) -> NDArray[np.float32]:
     order = np.argsort(-counts, kind="stable")[:CANDIDATES]
     keys, counts = keys[order], counts[order]
     distinct = np.stack([keys >> 8 * shift & 255 for shift in range(len(values) - 1, -1, -1)], axis=1).astype(np.float32)
-    found: list[NDArray[np.float32]] = []
-    for colour, count in zip(distinct, counts.tolist(), strict=True):
-        if len(found) == most or count * 4 < FEWEST:
+    return np.asarray(distinct[outstanding(distinct, counts, most)])
+
+
+@kernel
+def outstanding(colours: Array, counts: Array, most: int) -> Array:
+    """Up to `most` of the colours (K, C), the most frequent first, that have most of the pixels near them, by their places."""
+    found = np.empty(min(most, len(colours)), np.int64)
+    number = 0
+    for k in range(len(colours)):
+        if number == len(found) or counts[k] * 4 < FEWEST:
             break
-        if found and np.abs(np.stack(found) - colour).max(axis=1).min() <= NEAR:
+        known = False
+        for j in range(number):
+            known = known or difference(colours, k, found[j]) <= NEAR
+        if known:
             continue
-        distance = np.abs(distinct - colour).max(axis=1)
-        equal = counts[distance <= SAME].sum()
-        if equal >= FEWEST and equal >= PEAK * counts[distance <= NEAR].sum():
-            found.append(colour)
-    return np.stack(found) if found else np.zeros((0, len(values)), np.float32)
+        equal, near = 0, 0
+        for j in range(len(colours)):
+            distance = difference(colours, k, j)
+            equal += counts[j] if distance <= SAME else 0
+            near += counts[j] if distance <= NEAR else 0
+        if equal >= FEWEST and equal >= PEAK * near:
+            found[number] = k
+            number += 1
+    return found[:number]
+
+
+@inlined
+def difference(colours: Array, one: int, two: int) -> Any:
+    """The largest difference of two of the colours (K, C) in any channel."""
+    largest = 0.0
+    for c in range(colours.shape[1]):
+        largest = max(largest, abs(colours[one, c] - colours[two, c]))
+    return largest
 
 
 @inlined

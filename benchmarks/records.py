@@ -29,7 +29,9 @@ MINUTES = {"distill": 60.0, "mutation": 119.0, "newcomer": 2.4, "recipes": 1.8}
 TIMES = {
     "app": "the web app",
     "coarsen_speed": "token trees",
+    "corpora_speed": "processes",
     "efficiency": "retrofits",
+    "huge": "huge pictures",
     "newcomer": "the first steps",
     "overlap": "loaders",
     "scaling": "corpora",

@@ -92,11 +92,12 @@ def unfilled(command: str) -> str:
 def arguments(one: Entry, environment: Mapping[str, str]) -> list[str]:
     """The command of a record as arguments of a process, whose result replaces the record."""
     filled = one.command.replace("$PIXTREE_DATA", shlex.quote(environment.get("PIXTREE_DATA", "$PIXTREE_DATA")))
-    words = shlex.split(filled)
+    record = f"benchmarks/results/{one.name}.json"
+    words = [record if word == f"{one.name}.json" else word for word in shlex.split(filled)]
     start = next(place for place, word in enumerate(words) if word in ("python", "pixtree"))
     called = [sys.executable, *(["-m"] if words[start] == "python" and words[start + 1] == "-m" else [])]
     called += ["-m", "pixtree"] if words[start] == "pixtree" else []
-    output = ["-o", f"benchmarks/results/{one.name}.json"] if one.takes_output else []
+    output = ["-o", record] if one.takes_output else []
     return [*words[:start], *called, *words[start + 1 :], *output]
 
 

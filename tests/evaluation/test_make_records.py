@@ -78,6 +78,8 @@ def test_data_named_by_the_environment_removes_the_obstacle(root):
 def test_an_output_that_a_command_names_is_not_named_twice(root):
     one = written(root, "python benchmarks/quick.py -o benchmarks/results/quick.json")
     assert arguments(one, {}) == [sys.executable, "benchmarks/quick.py", "-o", "benchmarks/results/quick.json"]
+    one = written(root, "python benchmarks/quick.py --all -o quick.json")  # a short name is that of the record, too
+    assert arguments(one, {}) == [sys.executable, "benchmarks/quick.py", "--all", "-o", "benchmarks/results/quick.json"]
     started = arguments(written(root, "chrt -r 1 python benchmarks/quick.py"), {})
     assert started[:4] == ["chrt", "-r", "1", sys.executable]
 

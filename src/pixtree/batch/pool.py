@@ -38,7 +38,7 @@ def finish_all(order: Order, parts: Sequence[Part], workers: int) -> Iterator[Ou
         return
     waiting = list(reversed(parts))
     idle: list[_Worker] = []
-    busy: dict[Connection, tuple[_Worker, Part]] = {}
+    busy: dict[object, tuple[_Worker, Part]] = {}  # by their pipes, whose class is another on Windows
     idle_deaths: dict[str, int] = {}  # per part, of processes that died on none of its pictures
     try:
         while waiting or busy:
@@ -47,11 +47,10 @@ def finish_all(order: Order, parts: Sequence[Part], workers: int) -> Iterator[Ou
                 busy[worker.pipe] = worker, part
                 with suppress(BrokenPipeError):  # it has died since its last part: its pipe says so below
                     worker.pipe.send(part)
-            for pipe in wait_for(list(busy)):
-                assert isinstance(pipe, Connection)
+            for pipe in wait_for([worker.pipe for worker, _ in busy.values()]):
                 worker, part = busy.pop(pipe)
                 try:
-                    answer = pipe.recv()
+                    answer = worker.pipe.recv()
                 except (EOFError, ConnectionResetError):
                     worker.leave()
                     _count_death(order, part, idle_deaths)

@@ -244,7 +244,7 @@ def tables(record: dict[str, object]) -> str:
         lines.append(f"| {task} | {a:.3f} + {b:.2f} · m | {c:,.0f} + {d:,.0f} · m | {ratios.get(task, 'not run')} |")
     lines += ["", "m is the image size in megapixels.", ""]
     lines += [
-        f"The Ray run took longer than the model predicts, so all hours below are the model's times {factor:.2f}, the largest ratio."
+        f"The Ray run took longer than the model predicts, so all hours are the model's times {factor:.2f}, the largest ratio."
     ]
     lines.append("")
     for corpus in CORPORA:

@@ -3,10 +3,9 @@
 import ast
 import json
 import re
+from importlib import import_module
 
 from pages import PAGES, ROOT, blocks
-
-import pixtree
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 NOTEBOOK = ROOT / "examples" / "tour.ipynb"
@@ -48,9 +47,16 @@ def test_imported_names_are_those_that_packages_export():
     assert unknown == []
 
 
+def test_every_exported_name_exists():
+    packages = [f"pixtree.{path.parent.name}" for path in sorted((ROOT / "src" / "pixtree").glob("*/__init__.py"))]
+    public = [package for package in packages if hasattr(import_module(package), "__all__")]
+    assert {"pixtree.batch", "pixtree.exports", "pixtree.models", "pixtree.training"} <= set(public)
+    missing = [f"{package}.{name}" for package in public for name in exported(package) if not hasattr(import_module(package), name)]
+    assert missing == []
+
+
 def exported(module):
-    loaded = pixtree if module == "pixtree" else __import__(module, fromlist=["__all__"])
-    return loaded.__all__
+    return import_module(module).__all__
 
 
 def test_the_reference_documents_public_names_only():

@@ -234,7 +234,7 @@ def checked(record: dict[str, object], each: int) -> dict[str, object]:
 def tables(record: dict[str, object]) -> str:
     """The tables of the page: the model, its check, and what corpora cost."""
     lines = [
-        "| task | processor s per picture | bytes written per picture | two Ray workers: measured over model |",
+        "| task | CPU s per image | bytes written per image | two Ray workers: measured / model |",
         "|---|---|---|---|",
     ]
     factor = max([1.0, *(check["ratio"] for check in record["checks"])])
@@ -242,14 +242,14 @@ def tables(record: dict[str, object]) -> str:
     for task, parts in record["model"].items():
         (a, b), (c, d) = parts["seconds"], parts["bytes_out"]
         lines.append(f"| {task} | {a:.3f} + {b:.2f} · m | {c:,.0f} + {d:,.0f} · m | {ratios.get(task, 'not run')} |")
-    lines += ["", "m is the size of a picture in megapixels.", ""]
+    lines += ["", "m is the image size in megapixels.", ""]
     lines += [
-        f"The run with Ray took more than the model says, so all hours are the model's times {factor:.2f}, the largest ratio."
+        f"The Ray run took longer than the model predicts, so all hours are the model's times {factor:.2f}, the largest ratio."
     ]
     lines.append("")
     for corpus in CORPORA:
         volume = corpus.pictures * corpus.kilobytes * 1e3
-        about = f"{corpus.pictures:,.0f} pictures of {corpus.megapixels} megapixels and {corpus.kilobytes:.0f} kB"
+        about = f"{corpus.pictures:,.0f} images of {corpus.megapixels} megapixels and {corpus.kilobytes:.0f} kB"
         lines += [f"**{corpus.name}**: {about}; {said(volume)} to read.", ""]
         heads = " | ".join(f"{count:,} machine{'s' * (count > 1)}" for count in MACHINES)
         lines += [

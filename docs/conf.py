@@ -1,11 +1,11 @@
-"""The site of the documentation: `make docs` builds it into `out/site`."""
+"""Configuration of the documentation site; `make docs` builds it into `out/site`."""
 
 import re
 from importlib.metadata import version as installed
 
 from sphinx.application import Sphinx
 
-from pixtree.trees.options import TreeOptions
+from pixtree.trees import TreeOptions
 
 project = "pixtree"
 author = "The pixtree developers"
@@ -17,7 +17,7 @@ myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 source_suffix = {".md": "markdown"}
 nitpicky = True
-nitpick_ignore_regex = [("py:.*", ".*")]  # signatures name types of other packages, whose pages are not at hand offline
+nitpick_ignore_regex = [("py:.*", ".*")]  # signatures refer to types of other packages, whose pages are not available offline
 
 default_role = "code"  # docstrings are written as Markdown: single backticks are code
 autodoc_member_order = "bysource"
@@ -53,7 +53,7 @@ def list_parameters(app: object, what: str, name: str, described: object, option
     lines[:] = written
 
 
-# Signatures as a person would write them: what an alias spells out, the values of defaults, and no trap for foreign words.
+# Shorter signatures: aliases instead of what they stand for, values of defaults, no catch-all for unknown keywords.
 ARRAY = r"~numpy\.ndarray\[tuple\[~typing\.Any, \.\.\.\], ~numpy\.dtype\[~(?:typing|numpy)\.(\w+)\]\]"
 SHORTER = (
     (ARRAY, r"~numpy.ndarray[\1]"),
@@ -67,7 +67,7 @@ SHORTER = (
 def shorten_signature(
     app: object, what: str, name: str, described: object, options: object, signature: str | None, returned: str | None
 ) -> tuple[str | None, str | None]:
-    """Write a signature shorter, without changing what it says."""
+    """Shorten a signature without changing its meaning."""
     return _shorter(signature), _shorter(returned)
 
 

@@ -1,14 +1,14 @@
-"""Annotate photos by pointing: objects from a few clicks each, written as one COCO file, in out/annotations.json."""
+"""Annotate photos with a few clicks per object, and write one COCO file, out/annotations.json."""
 
+import json
 from pathlib import Path
 
 from skimage import data
 
 import pixtree
-from pixtree.exports.regions import coco
-from pixtree.files import write_json
+from pixtree.exports import coco
 
-# Per photo the marks of its objects by category, and the marks in no object; points are (row, column).
+# For each photo: marks inside each object, by category, and marks on the background; points are (row, column).
 PHOTOS = {
     "astronaut": (
         {"person": [(60, 230), (110, 220), (350, 250), (400, 120), (450, 400)]},
@@ -27,11 +27,11 @@ KINDS = list(dict.fromkeys(kind for objects, _ in PHOTOS.values() for kind in ob
 
 
 def main() -> None:
-    """Annotate two photos that scikit-image ships and say what was found."""
+    """Annotate two photos that ship with scikit-image and print the objects."""
     record = {"images": [], "annotations": [], "categories": [{"id": i, "name": name} for i, name in enumerate(KINDS, 1)]}
     for image, (name, (objects, outside)) in enumerate(PHOTOS.items(), 1):
         tree = pixtree.hierarchy(getattr(data, name)())
-        labels = pixtree.select(tree, inside=dict(enumerate(objects.values(), 1)), outside=outside)  # 0 is no object
+        labels = pixtree.select(tree, inside=dict(enumerate(objects.values(), 1)), outside=outside)  # 0 is the background
         found = coco(labels - 1, file_name=f"{name}.png")
         record["images"].append({**found["images"][0], "id": image})
         for kind, annotation in zip(objects, found["annotations"], strict=True):
@@ -39,7 +39,7 @@ def main() -> None:
             record["annotations"].append({**annotation, "id": number, "image_id": image, "category_id": KINDS.index(kind) + 1})
             print(f"{name}: {kind}, {annotation['area']} pixels, box {annotation['bbox']}")
     Path("out").mkdir(exist_ok=True)
-    write_json("out/annotations.json", record)
+    Path("out/annotations.json").write_text(json.dumps(record), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The main job on a photo that scikit-image ships: its tree, several cuts, pictures of them and a drawing, in out/."""
+"""First steps with a photo that ships with scikit-image: its tree, several cuts, pictures of them and a drawing, in out/."""
 
 import time
 from pathlib import Path
@@ -8,14 +8,13 @@ from rich.table import Table
 from skimage import data
 
 import pixtree
-from pixtree.exports import pictures, write
-from pixtree.exports.levels import level_stack
+from pixtree.exports import boundaries, contour_map, level_stack, mean_colours, save_png, write
 
 OUT = Path("out")
 
 
 def main() -> None:
-    """Segment the astronaut (NASA, public domain) and say what was made."""
+    """Segment the astronaut (NASA, public domain) and print what was written."""
     OUT.mkdir(exist_ok=True)
     photo = data.astronaut()
     pixtree.segment(photo, tokens=2)  # compiles the kernels on the very first run
@@ -27,10 +26,10 @@ def main() -> None:
     write(OUT / "labels.png", regions.numpy(), image=photo)
     write(OUT / "regions.geojson", regions.numpy(), image=photo)
     tree.save(OUT / "tree.npz")
-    pictures.save_png(OUT / "boundaries.png", pictures.boundaries(photo, relaxed.numpy()))
-    pictures.save_png(OUT / "mean.png", pictures.mean_colours(photo, relaxed.numpy()))
-    pictures.save_png(OUT / "contours.png", pictures.contour_map(tree.contours()))
-    pictures.save_png(OUT / "levels.png", level_stack(photo, [tree.cut(tokens=n).numpy() for n in (600, 150, 40, 8)]))
+    save_png(OUT / "boundaries.png", boundaries(photo, relaxed.numpy()))
+    save_png(OUT / "mean.png", mean_colours(photo, relaxed.numpy()))
+    save_png(OUT / "contours.png", contour_map(tree.contours()))
+    save_png(OUT / "levels.png", level_stack(photo, [tree.cut(tokens=n).numpy() for n in (600, 150, 40, 8)]))
     pixtree.vectorize(photo, paths=1000).save(OUT / "drawing.svg")
 
     table = Table(title=f"astronaut, 512×512 pixels, tree and 200 regions in {milliseconds:.0f} ms")

@@ -1,4 +1,4 @@
-"""Regions from features of your own: a tree over colour and local texture, in out/texture.png beside colour alone."""
+"""Regions from your own features: colour with local texture, compared with colour alone in out/texture.png."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from skimage import data
 from skimage.color import rgb2gray
 
 import pixtree
-from pixtree.exports.pictures import boundaries, save_png
+from pixtree.exports import boundaries, save_png
 
 
 def texture(photo: np.ndarray) -> np.ndarray:
@@ -19,7 +19,7 @@ def texture(photo: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    """Cut a photo by colour alone and by colour with texture; every array with channels is an image."""
+    """Segment a photo by colour alone and by colour with texture; any array with channels is an image."""
     photo = data.chelsea()  # Stefan van der Walt, CC0
     both = np.concatenate((photo / 255.0, texture(photo)), axis=-1)  # (H, W, 6)
     plain = pixtree.segment(photo, tokens=60)

@@ -1,4 +1,4 @@
-"""Measure regions as scikit-image does, with an exact number of them: coins on a table, as rows in out/coins.csv."""
+"""Measure regions with scikit-image: find coins in a photo and write one row per coin to out/coins.csv."""
 
 import csv
 import math
@@ -11,8 +11,8 @@ import pixtree
 
 
 def main() -> None:
-    """Cut the photo into 60 regions and keep the round ones."""
-    photo = data.coins()  # Greek coins from Pompeii, which scikit-image ships
+    """Segment the photo into 60 regions and keep the round ones."""
+    photo = data.coins()  # Greek coins from Pompeii, ships with scikit-image
     tree = pixtree.hierarchy(photo)
     rows = []
     for region in regionprops(tree.cut(tokens=60).to_skimage(), intensity_image=photo):

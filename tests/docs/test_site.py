@@ -130,11 +130,11 @@ def test_the_readme_has_its_parts_and_nothing_else():
     assert re.findall(r"^## (.*)$", readme, re.MULTILINE) == [
         "Install",
         "Regions",
-        "A cheaper or better Vision Transformer",
+        "Vision Transformers",
         "Drawings",
-        "Measured",
+        "Benchmarks",
         "Limits",
-        "Run and test",
+        "Development",
         "Citation",
     ]
     for block in blocks(ROOT / "README.md"):

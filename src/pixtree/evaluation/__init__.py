@@ -1,1 +1,40 @@
-"""Benchmarks: measures with written definitions, runs of several methods, records and reports."""
+"""Measures that users call: models on labelled images, regions against annotations, drawings against their photos."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pixtree.evaluation.class_pictures import Row, class_overlay, class_rows
+    from pixtree.evaluation.labelled_folders import labelled_set
+    from pixtree.evaluation.variants import model_of, parsed_variant, variant_of
+
+# Public names and the modules that define them, loaded on first use: they need the extras `models` and `evaluate`.
+_HOMES = {
+    "Row": "class_pictures",
+    "class_overlay": "class_pictures",
+    "class_rows": "class_pictures",
+    "labelled_set": "labelled_folders",
+    "model_of": "variants",
+    "parsed_variant": "variants",
+    "variant_of": "variants",
+}
+
+__all__ = [
+    "Row",
+    "class_overlay",
+    "class_rows",
+    "labelled_set",
+    "model_of",
+    "parsed_variant",
+    "variant_of",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"pixtree.evaluation has no {name!r}; it has {', '.join(__all__)}")
+    return getattr(import_module(f"pixtree.evaluation.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -7,13 +7,32 @@ from typing import TYPE_CHECKING, Any
 from pixtree.exports import geofiles
 from pixtree.exports import labels as maps
 from pixtree.exports.georeference import Georeference, georeference_of
+from pixtree.exports.graphs import region_graph, skimage_rag
 from pixtree.exports.labels import LabelsLike, check_values, checked_format, format_by_suffix, write_labels
-from pixtree.exports.pictures import displayed
+from pixtree.exports.levels import level_stack
+from pixtree.exports.pictures import boundaries, contour_map, displayed, mean_colours, random_colours, save_png
 from pixtree.exports.regions import coco, geojson
 from pixtree.files import write_json
 
 if TYPE_CHECKING:
     from pixtree.images import Image
+
+__all__ = [
+    "FORMATS",
+    "Georeference",
+    "boundaries",
+    "coco",
+    "contour_map",
+    "geojson",
+    "georeference_of",
+    "level_stack",
+    "mean_colours",
+    "random_colours",
+    "region_graph",
+    "save_png",
+    "skimage_rag",
+    "write",
+]
 
 SUFFIXES = {**maps.SUFFIXES, ".geojson": "geojson", ".coco.json": "coco", **geofiles.SUFFIXES}
 FORMATS = tuple(dict.fromkeys(SUFFIXES.values()))

@@ -55,6 +55,43 @@ def test_machine_code_is_kept_and_found_again(folder, caplog):
     assert caplog.messages == []
 
 
+def copied(path):
+    """The function of a file as another clone has it: equal sources at another place, of another time."""
+    path.parent.mkdir()
+    path.write_text("def add_nine(number):\n    return number + 9\n")
+    names = {"__name__": add_seven.__module__}
+    exec(compile(path.read_text(), str(path), "exec"), names)
+    return names["add_nine"]
+
+
+def test_copies_of_the_same_sources_share_their_machine_code(folder, tmp_path_factory):
+    clones = tmp_path_factory.mktemp("clones")
+    first, second = copied(clones / "one" / "tried.py"), copied(clones / "other" / "tried.py")
+    os.utime(clones / "other" / "tried.py", (0, 0))
+    assert jit.kernel(first)(1) == 10
+    again = jit.kernel(second)
+    assert again(1) == 10
+    assert sum(again.stats.cache_hits.values()) == 1
+    assert [path.suffix for path in stored(folder)] == [".nbc", ".nbi"]
+
+
+def test_other_sources_do_not_touch_that_machine_code(folder, monkeypatch):
+    assert fresh()(1) == 8
+    before = {path: path.read_bytes() for path in stored(folder)}
+    monkeypatch.setattr(jit, "fingerprint", lambda _: "of other sources")
+    other = fresh()
+    assert other(1) == 8
+    assert sum(other.stats.cache_hits.values()) == 0
+    assert before.items() < {path: path.read_bytes() for path in stored(folder)}.items()
+
+
+def test_two_processes_that_compile_at_once_do_not_mix_their_machine_code(folder, monkeypatch):
+    whole, fraction = jit.kernel(add_seven), jit.kernel(add_seven)
+    monkeypatch.setattr(machine_code.CheckedFiles, "_load_index", lambda _: {})  # each has looked before the other wrote
+    assert (whole(1), fraction(0.5)) == (8, 7.5)
+    assert [path.suffix for path in stored(folder)] == [".nbc", ".nbc", ".nbi"]
+
+
 def flipped(content, place):
     return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
 

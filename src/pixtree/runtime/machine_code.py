@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core import config
+from numba.core.caching import FunctionCache, IndexDataCacheFile, UserProvidedCacheLocator
 
 REMEDY = "set NUMBA_CACHE_DIR to a folder that can be written"
 logger = logging.getLogger(__name__)
@@ -33,6 +34,16 @@ class CheckedFiles(IndexDataCacheFile):
             # pickle stops at its own end, so that numba reads such a file as it reads its own
             file.write(content.getvalue() + hashlib.sha256(content.getvalue()).digest())
 
+    def save(self, key: Any, data: Any) -> None:
+        """Store the machine code of one signature under a name that follows from its key.
+
+        Numba counts its files instead, so two processes that compile different signatures at once may both take the same number,
+        and the index of one then points at the machine code of the other.
+        """
+        name = f"{self._index_name.removesuffix('.nbi')}.{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.nbc"
+        self._save_data(name, data)
+        self._save_index({**self._load_index(), key: name})
+
     def _load_index(self) -> dict[Any, str]:
         return super()._load_index() if _is_whole(self._index_path) else {}
 
@@ -51,13 +62,21 @@ def _is_whole(path: str) -> bool:
     return hashlib.sha256(content[:-size]).digest() == content[-size:]
 
 
+def _share(locator: UserProvidedCacheLocator, folder: Path) -> str:
+    """Have NUMBA_CACHE_DIR keep machine code in a folder named by content, so that copies of the same sources share it."""
+    locator._cache_path = str(Path(config.CACHE_DIR) / folder)
+    return str(locator.get_cache_path())
+
+
 class MachineCode(FunctionCache):
-    """What numba keeps of a function, valid for one `stamp`; a disk that cannot keep it costs time, not the result."""
+    """The machine code of a function on disk, valid for one `stamp`; a disk that cannot keep it costs time only."""
 
     def __init__(self, function: Callable[..., Any], stamp: str) -> None:
         super().__init__(function)
-        source = self._impl.locator.get_source_stamp(), stamp
-        self._cache_file = CheckedFiles(self._cache_path, self._impl.filename_base, source)
+        if isinstance(self._impl.locator, UserProvidedCacheLocator):
+            self._cache_path = _share(self._impl.locator, Path(f"pixtree-{stamp[:16]}", function.__module__))
+        # The stamp covers the contents of the sources, so their times of change, which numba looks at, no longer matter.
+        self._cache_file = CheckedFiles(self._cache_path, self._impl.filename_base, stamp)
 
     @contextmanager
     def _guard_against_spurious_io_errors(self) -> Iterator[None]:

@@ -135,6 +135,14 @@ def test_a_full_disk_ends_the_run_with_a_sentence_and_no_half_file(tmp_path, mon
     assert run("segment", photos, made, workers=1, tokens=4).done == 6
 
 
+@pytest.mark.parametrize("corpus", [folder_of, lambda path, count: shards_of(path, 1, count)])
+def test_images_are_read_without_temporary_files(tmp_path, monkeypatch, corpus):
+    """A full or missing TMPDIR does not matter."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    came = run("segment", corpus(tmp_path / "photos", 2), tmp_path / "made", workers=1, tokens=4)
+    assert (came.done, came.failed) == (2, 0)
+
+
 LIMITED = """
 import resource, sys
 from pixtree.batch import run

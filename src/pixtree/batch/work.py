@@ -1,15 +1,14 @@
 """The work: what becomes of one picture, as files in memory."""
 
-import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from io import BytesIO
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from pixtree.batch.corpus import Picture
+from pixtree.images import Image
 
 Result = TypeVar("Result")
 FAULTS = (ValueError, OSError, ImportError, MemoryError)  # of one picture; anything else is a mistake of ours
@@ -22,7 +21,7 @@ class Made(NamedTuple):
     facts: dict[str, int]
 
 
-def worker(task: str, options: Mapping[str, Any]) -> Callable[[Path], Made]:
+def worker(task: str, options: Mapping[str, Any]) -> Callable[[Image], Made]:
     """The function that a task is, from the file of a picture to what is made of it; options are checked here."""
     if task not in TASKS:
         raise ValueError(f"a task is one of {', '.join(TASKS)}, got {task!r}; choose one of them")
@@ -33,30 +32,33 @@ def worker(task: str, options: Mapping[str, Any]) -> Callable[[Path], Made]:
     return partial(function, **{**known, **options})
 
 
-def worked_on(picture: Picture, work: Callable[[Path], Result]) -> Result:
-    """Work on a picture from memory; its errors name it by its key, not by the file in between."""
-    with tempfile.TemporaryDirectory(prefix="pixtree-") as folder:
-        path = Path(folder) / f"picture{picture.suffix}"
-        path.write_bytes(picture.data)
-        try:
-            return work(path)
-        except FAULTS as fault:
-            raise ValueError(
-                " ".join(str(fault).replace(str(path), picture.key + picture.suffix).split()) or "out of memory"
-            ) from fault
+class _Stream(BytesIO):
+    """A stored image as an open file, which errors name by its key."""
+
+    def __init__(self, image: Picture) -> None:
+        super().__init__(image.data)
+        self.name = image.key + image.suffix
 
 
-def _segment(path: Path, *, tokens: int | None, criterion: str | None, relax: bool, format: str) -> Made:
+def worked_on(picture: Picture, work: Callable[[Image], Result]) -> Result:
+    """Work on an image in memory; any fault of it is a ValueError of one line."""
+    try:
+        return work(_Stream(picture))
+    except FAULTS as fault:
+        raise ValueError(" ".join(str(fault).split()) or "out of memory") from fault
+
+
+def _segment(image: Image, *, tokens: int | None, criterion: str | None, relax: bool, format: str) -> Made:
     """A label map."""
     from pixtree.exports.labels import encoded_labels
     from pixtree.tasks.segment import segment
 
-    labels = np.asarray(segment(path, tokens, criterion=criterion, relax=relax))
+    labels = np.asarray(segment(image, tokens, criterion=criterion, relax=relax))
     ending = {"png": ".png", "tiff": ".tif", "npz": ".npz"}.get(format, f".{format}")
     return Made({ending: encoded_labels(labels, format)}, {"regions": int(labels.max()) + 1})
 
 
-def _tokenize(path: Path, *, tokens: int) -> Made:
+def _tokenize(image: Image, *, tokens: int) -> Made:
     """Label map, and per region the sample that a Vision Transformer projects, with its feature, box and area."""
     import torch
 
@@ -64,7 +66,7 @@ def _tokenize(path: Path, *, tokens: int) -> Made:
 
     tokenizer = _tokenizer(tokens)
     with torch.inference_mode():
-        regions = tokenizer.encode(checked(path)[None])
+        regions = tokenizer.encode(checked(image)[None])
         samples = tokenizer.samples(regions)[0]  # (N, 3, q, q) in 0..1
     partition = regions.partition
     stream = BytesIO()
@@ -88,11 +90,11 @@ def _tokenizer(tokens: int) -> Any:
     return Tokenizer.pretrained(Exactly(tokens), width=None, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)).eval()
 
 
-def _vectorize(path: Path, *, paths: int, preset: str | None) -> Made:
+def _vectorize(image: Image, *, paths: int, preset: str | None) -> Made:
     """An SVG drawing."""
     from pixtree.tasks.vectorize import vectorize
 
-    drawing = vectorize(path, preset=preset) if preset else vectorize(path, paths=paths)
+    drawing = vectorize(image, preset=preset) if preset else vectorize(image, paths=paths)
     return Made({".svg": drawing.text.encode()}, {"paths": drawing.paths})
 
 

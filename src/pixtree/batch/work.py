@@ -1,28 +1,31 @@
-"""The work: what becomes of one picture, as files in memory."""
+"""The work: a task on one image, whose results are files in memory, and all images of one part of a corpus."""
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from io import BytesIO
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from pixtree.batch.corpus import Picture
+from pixtree.batch.corpus import Corpus, CorpusPart, Kind, StoredImage, stored_images
+from pixtree.batch.destination import checked_key, sink, trace_of, write_part
 from pixtree.images import Image
+from pixtree.images.reading import larger_images
 
 Result = TypeVar("Result")
-FAULTS = (ValueError, OSError, ImportError, MemoryError)  # of one picture; anything else is a mistake of ours
+FAULTS = (ValueError, OSError, ImportError, MemoryError)  # of one image; anything else is a bug
 
 
 class Made(NamedTuple):
-    """Files by their suffix, and facts for the manifest."""
+    """The results for one image: files by their suffix, and facts for the manifest."""
 
     files: dict[str, bytes]
     facts: dict[str, int]
 
 
 def worker(task: str, options: Mapping[str, Any]) -> Callable[[Image], Made]:
-    """The function that a task is, from the file of a picture to what is made of it; options are checked here."""
+    """The function of a task, from an image to its results; options are checked here."""
     if task not in TASKS:
         raise ValueError(f"a task is one of {', '.join(TASKS)}, got {task!r}; choose one of them")
     known, function = TASKS[task]
@@ -35,15 +38,15 @@ def worker(task: str, options: Mapping[str, Any]) -> Callable[[Image], Made]:
 class _Stream(BytesIO):
     """A stored image as an open file, which errors name by its key."""
 
-    def __init__(self, image: Picture) -> None:
+    def __init__(self, image: StoredImage) -> None:
         super().__init__(image.data)
         self.name = image.key + image.suffix
 
 
-def worked_on(picture: Picture, work: Callable[[Image], Result]) -> Result:
+def worked_on(image: StoredImage, work: Callable[[Image], Result]) -> Result:
     """Work on an image in memory; any fault of it is a ValueError of one line."""
     try:
-        return work(_Stream(picture))
+        return work(_Stream(image))
     except FAULTS as fault:
         raise ValueError(" ".join(str(fault).split()) or "out of memory") from fault
 
@@ -83,7 +86,7 @@ def _tokenize(image: Image, *, tokens: int) -> Made:
 
 @cache
 def _tokenizer(tokens: int) -> Any:
-    """The pretrained tokenizer, which a process reads once."""
+    """The pretrained tokenizer, loaded once per process."""
     from pixtree.tokenizer.tokenizer import Tokenizer
     from pixtree.trees.cuts import Exactly
 
@@ -103,3 +106,54 @@ TASKS: dict[str, tuple[dict[str, Any], Callable[..., Made]]] = {
     "tokenize": ({"tokens": 196}, _tokenize),
     "vectorize": ({"paths": 1000, "preset": None}, _vectorize),
 }
+
+
+class BatchJob(NamedTuple):
+    """Everything that a process needs to work on any part."""
+
+    corpus: Corpus
+    destination: Path
+    task: str
+    options: dict[str, Any]
+    to: Kind
+    run: str  # a unique name of this run
+    max_pixels: int | None = None
+
+
+class PartResult(NamedTuple):
+    """How many images of a part are done, and how many failed."""
+
+    part: str
+    done: int
+    failed: int
+
+
+def finish(job: BatchJob, part: CorpusPart) -> PartResult:
+    """Process one part. Bad images are rows of its manifest, and so is one that has killed its process twice."""
+    work = worker(job.task, job.options)
+    rows: list[dict[str, Any]] = []
+    seen: set[str] = set()
+    trace = trace_of(job.destination, part.name, job.run)
+    poisoned = trace.given_up()
+    with larger_images(job.max_pixels), sink(job.to, job.destination, part.name) as put:
+        for found in stored_images(job.corpus, part):
+            key = found[0]
+            trace.at(key)
+            try:
+                if isinstance(found[1], OSError):
+                    raise found[1]
+                if key in poisoned:
+                    raise ValueError("its process was killed twice while it worked on this image; look at the image")
+                if checked_key(key) in seen:
+                    raise ValueError("an earlier image of this part has the same name; rename one of them")
+                seen.add(key)
+                made = worked_on(found, work)
+            except FAULTS as fault:
+                rows.append({"key": key, "status": "failed", "error": " ".join(str(fault).split())})
+                continue
+            put(key, made.files)
+            rows.append({"key": key, "status": "done", "files": sorted(made.files), **made.facts})
+    write_part(job.destination, part.name, rows)
+    trace.end()
+    failed = sum(row["status"] == "failed" for row in rows)
+    return PartResult(part.name, len(rows) - failed, failed)

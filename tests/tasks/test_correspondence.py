@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pixtree.tasks.correspondence import DARKEST, MARK, correspondence, correspondence_picture
+from pixtree.tasks.correspond import DARKEST, MARK, correspondence, correspondence_picture
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
 from tiny_models import tiny

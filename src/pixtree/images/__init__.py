@@ -8,17 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pixtree.images.arrays import (
-    Window,
-    arranged,
-    as_tensor,
-    channels_first,
-    check_size,
-    checked_window,
-    in_range,
-    type_name,
-    windowed,
-)
+from pixtree.images import arrays
+from pixtree.images.arrays import Window
 from pixtree.images.reading import decoded
 
 if TYPE_CHECKING:
@@ -58,7 +49,9 @@ def checked(
     if isinstance(image, np.ma.MaskedArray) and np.ma.is_masked(image):
         hidden = int(np.ma.getmaskarray(image).sum())
         raise ValueError(f"an image without a mask is needed here, got {hidden} masked values; pass image.filled(0)")
-    return _converted(_raw(image, channel_axis, alpha, page, window is not None), alpha and not _is_array(image), window)
+    return _converted(
+        _raw(image, channel_axis, alpha, page, window is not None), alpha and not isinstance(image, Tensor | np.ndarray), window
+    )
 
 
 def checked_inside(
@@ -77,7 +70,7 @@ def checked_inside(
     raw = _raw(image, channel_axis, False, page, window is not None)
     inside = checked_mask(mask, (int(raw.shape[-2]), int(raw.shape[-1])))
     if isinstance(image, np.ma.MaskedArray) and np.ma.is_masked(image):
-        shown = ~channels_first(np.ma.getmaskarray(image), channel_axis).any(dim=0)
+        shown = ~arrays.channels_first(np.ma.getmaskarray(image), channel_axis).any(dim=0)
         inside = checked_mask(shown if inside is None else shown & inside.cpu(), (int(raw.shape[-2]), int(raw.shape[-1])))
     return _converted(raw, False, window, inside), inside
 
@@ -89,9 +82,9 @@ def checked_mask(mask: Image | None, shape: tuple[int, int]) -> Tensor | None:
     """
     if mask is None:
         return None
-    values = mask.detach() if isinstance(mask, Tensor) else as_tensor(_mask_array(mask))
+    values = mask.detach() if isinstance(mask, Tensor) else arrays.as_tensor(_mask_array(mask))
     if values.dtype.is_floating_point or values.dtype.is_complex:
-        raise ValueError(f"a mask must be bool or integer, got {type_name(values)}; pass mask > 0.5")
+        raise ValueError(f"a mask must be bool or integer, got {arrays.type_name(values)}; pass mask > 0.5")
     if tuple(values.shape) != tuple(shape):
         raise ValueError(
             f"a mask must have the image's height and width, {tuple(shape)}, got {tuple(values.shape)}; "
@@ -103,19 +96,15 @@ def checked_mask(mask: Image | None, shape: tuple[int, int]) -> Tensor | None:
     return inside
 
 
-def _is_array(image: Image) -> bool:
-    return isinstance(image, Tensor | np.ndarray)
-
-
 def _raw(image: Image, channel_axis: ChannelAxis, alpha: bool, page: int | None, exact: bool) -> Tensor:
     """An image (..., C, H, W) with its own values; `exact` refuses files whose values Pillow would round."""
     if isinstance(image, Tensor | np.ndarray):
         if page is not None:
             raise ValueError(f"page= chooses a page of a file, got {type(image).__name__} and page={page}; pass image[{page}]")
-        raw = arranged(image.detach()) if isinstance(image, Tensor) else channels_first(image, channel_axis)
+        raw = arrays.arranged(image.detach()) if isinstance(image, Tensor) else arrays.channels_first(image, channel_axis)
     else:
-        raw = channels_first(decoded(image, None if alpha else "white", page, exact), -1)
-    check_size(tuple(raw.shape))
+        raw = arrays.channels_first(decoded(image, None if alpha else "white", page, exact), -1)
+    arrays.check_size(tuple(raw.shape))
     return raw
 
 
@@ -124,12 +113,12 @@ def _converted(raw: Tensor, has_alpha: bool, window: Window | None, inside: Tens
     if inside is not None and raw.dtype not in (torch.uint8, torch.bool):
         raw = torch.where(inside.to(raw.device), raw, torch.zeros((), dtype=raw.dtype, device=raw.device))
     if window is None:
-        return in_range(raw)
-    chosen = checked_window(window)
+        return arrays.in_range(raw)
+    chosen = arrays.checked_window(window)
     if not has_alpha:
-        return windowed(raw, chosen, inside)
+        return arrays.windowed(raw, chosen, inside)
     opaque = 255 if raw.dtype == torch.uint8 else 1 if raw.is_floating_point() else 65535
-    return torch.cat((windowed(raw[:3], chosen, inside), raw[3:].to(torch.float32) / opaque))
+    return torch.cat((arrays.windowed(raw[:3], chosen, inside), raw[3:].to(torch.float32) / opaque))
 
 
 def _mask_array(mask: Any) -> NDArray[Any]:

@@ -88,7 +88,8 @@ def _of_file(file: Any, name: str, page: int | None, background: str | None) -> 
     pixels: NDArray[Any] = one.asarray()
     pixels = np.moveaxis(pixels, 0, 2) if one.axes == "SYX" else pixels
     pixels = composited(pixels, one.extrasamples, background)
-    turned: NDArray[Any] = UPRIGHT.get(_orientation(one), np.asarray)(pixels)
+    tag = one.tags.get(ORIENTATION)
+    turned: NDArray[Any] = UPRIGHT.get(1 if tag is None else int(tag.value), np.asarray)(pixels)
     return turned
 
 
@@ -137,8 +138,3 @@ def composited(pixels: NDArray[Any], extra: tuple[int, ...], background: str | N
     ground = most if background == "white" else 0.0
     colours = pixels[..., :-1] * (alpha if int(extra[0]) == UNASSOCIATED else 1.0) + ground * (1.0 - alpha)
     return (colours if pixels.dtype.kind == "f" else np.rint(colours)).astype(pixels.dtype)
-
-
-def _orientation(page: Any) -> int:
-    tag = page.tags.get(ORIENTATION)
-    return 1 if tag is None else int(tag.value)

@@ -51,11 +51,13 @@ class Scene:
         lengths: NDArray[np.float64] = dijkstra(self.ways, indices=regions, min_only=True)
         return lengths
 
+    def cut_out(self, sure: NDArray[np.float64], fixed: NDArray[np.int8], smoothness: float) -> NDArray[np.bool_]:
+        """The regions (N,) of an object by their log-odds (N,), with an outline along contours; see `minimum_cut`.
 
-def outline_cost(scene: Scene) -> NDArray[np.float64]:
-    """The cost of an outline between the two regions of each pair, (E,): 1 per pixel edge without contrast, less at contours."""
-    contour = (1 - (1 - SHARE_OF_STRONG) * scene.strength) * np.exp(-scene.contrast / CONTOUR_WIDTH)
-    return scene.graph.length * contour
+        smoothness: the cost of a pixel edge of the outline where there is no contrast, in log-odds of a region; less at contours.
+        """
+        contour = (1 - (1 - SHARE_OF_STRONG) * self.strength) * np.exp(-self.contrast / CONTOUR_WIDTH)
+        return minimum_cut(sure * np.sqrt(self.graph.size), self.graph.pairs, smoothness * (self.graph.length * contour), fixed)
 
 
 _SCENES: WeakKeyDictionary[Hierarchy, Scene] = WeakKeyDictionary()

@@ -16,7 +16,7 @@ from pixtree.tasks.marks import (
     object_marks,
     outside_marks,
 )
-from pixtree.tasks.scene import Scene, evidence, minimum_cut, outline_cost, scene_of
+from pixtree.tasks.scene import Scene, evidence, scene_of
 from pixtree.tasks.segment import hierarchy
 from pixtree.trees.hierarchy import Hierarchy
 
@@ -86,7 +86,7 @@ def _one_object(
     if inside.size == 0:  # a box without a point: its middle is only the best guess
         inside = np.flatnonzero(likely & (fixed == 0))
     sure = evidence(scene, inside, outside)
-    belongs = minimum_cut(sure * np.sqrt(graph.size), graph.pairs, SMOOTHNESS * outline_cost(scene), fixed)
+    belongs = scene.cut_out(sure, fixed, SMOOTHNESS)
     if not belongs.any():  # a box asks for an object even where all evidence is against it
         belongs[inside] = True
     return _filled(scene, _reached(scene, belongs, inside), outside), sure

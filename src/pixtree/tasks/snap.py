@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pixtree.images import Image, checked
-from pixtree.tasks.scene import Scene, log_ratio, minimum_cut, outline_cost, scene_of
+from pixtree.tasks.scene import Scene, log_ratio, scene_of
 from pixtree.tasks.segment import hierarchy
 from pixtree.trees.hierarchy import Hierarchy
 from pixtree.trees.region_graph import RegionGraph
@@ -58,8 +58,8 @@ def snap(mask: NDArray[Any] | Tensor, image: Hierarchy | Image) -> NDArray[Any] 
 
 def _snapped_soft(scene: Scene, mask: NDArray[Any]) -> NDArray[np.bool_]:
     """The regions (N,) of one object, from a mask (H, W) bool or of probabilities."""
-    near = _nearness(scene, mask > 0.5)
-    return _cut_out(scene, _evidence(scene, mask.astype(np.float64), near))
+    sure = _evidence(scene, mask.astype(np.float64), _nearness(scene, mask > 0.5))
+    return scene.cut_out(sure, np.zeros(sure.size, np.int8), SMOOTHNESS)
 
 
 def _snapped_labels(scene: Scene, labels: NDArray[Any]) -> NDArray[Any]:
@@ -68,13 +68,8 @@ def _snapped_labels(scene: Scene, labels: NDArray[Any]) -> NDArray[Any]:
     if classes.size == 1:
         return np.full(len(scene.graph), classes[0])
     sure = np.stack([_evidence(scene, (labels == one).astype(np.float64), near) for one in classes])  # (K, N)
-    claimed = np.stack([_cut_out(scene, one) for one in sure])
+    claimed = np.stack([scene.cut_out(one, np.zeros(one.size, np.int8), SMOOTHNESS) for one in sure])
     return np.asarray(classes[np.where(claimed | ~claimed.any(axis=0), sure, -np.inf).argmax(axis=0)])
-
-
-def _cut_out(scene: Scene, sure: NDArray[np.float64]) -> NDArray[np.bool_]:
-    graph = scene.graph
-    return minimum_cut(sure * np.sqrt(graph.size), graph.pairs, SMOOTHNESS * outline_cost(scene), np.zeros(len(graph), np.int8))
 
 
 def _evidence(scene: Scene, share: NDArray[np.float64], near: NDArray[np.float64]) -> NDArray[np.float64]:

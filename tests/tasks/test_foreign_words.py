@@ -21,8 +21,7 @@ NEVER = {"return_tree"}  # what another function gives
         ("n_segments", "segment has no option n_segments=; scikit-image's n_segments is tokens= here"),
         (
             "sigma",
-            "segment has no option sigma=; no blur is applied; "
-            "floor= is the variance that counts as flat, or blur the image first",
+            "segment has no option sigma=; no blur is applied; floor= is the variance that counts as flat, or blur the image first",
         ),
         (
             "enforce_connectivity",

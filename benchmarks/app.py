@@ -22,7 +22,7 @@ import numpy as np
 from PIL import Image
 
 from pixtree.app.limits import Limits
-from pixtree.app.service import grown
+from pixtree.app.sessions import grown
 from pixtree.app.wire import unpacked
 from pixtree.evaluation.records import provenance, write_record
 from pixtree.evaluation.renderers import PROGRAMS

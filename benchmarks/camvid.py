@@ -29,7 +29,7 @@ from pixtree.files import replacing
 from pixtree.models.pooling import bilinear_shares
 from pixtree.models.segmentation import Segmenter, TokenLogits
 from pixtree.partitioners import Baseline, partitioner
-from pixtree.tasks.salient import colour_picture, seen_by
+from pixtree.tasks.salient import colour_image, seen_by
 from pixtree.training.loop import train
 from pixtree.training.order import Order, Share
 from pixtree.training.plan import Plan
@@ -139,7 +139,7 @@ def kept_images(data: LabelledSet, views: int, segmenter: Segmenter, file: Path)
             pictures = torch.stack([(image * 255).round().clamp(0, 255).to(torch.uint8) for image, _ in found])
             truth = torch.stack([labels.to(torch.uint8) for _, labels in found])
         else:
-            pictures = torch.stack([colour_picture(image.pixels()) for image in data.images])
+            pictures = torch.stack([colour_image(image.pixels()) for image in data.images])
             truth = torch.stack([torch.from_numpy(image.labels()).to(torch.uint8) for image in data.images])
         torch.save({"pictures": pictures, "truth": truth}, file)
     loaded: dict[str, Tensor] = torch.load(file, weights_only=True)
@@ -302,7 +302,7 @@ def drawn(asked: argparse.Namespace, weights: dict[str, Path], classes: tuple[st
     for photo in PHOTOS:
         with Image.open(asked.data / "dht_testimgs" / f"{photo}.jpg") as opened:
             pixels = np.array(opened.convert("RGB").resize((SIZE[1], SIZE[0]), Image.Resampling.LANCZOS))
-        picture, maps = colour_picture(pixels), []
+        picture, maps = colour_image(pixels), []
         for name in shown:
             way = WAYS[name]
             segmenter = Segmenter(patch_model(MODEL, asked.data / "weights"), len(classes), after=asked.after).eval()

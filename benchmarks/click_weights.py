@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 import pixtree
-from pixtree.tasks.evidence import Weights, features
-from pixtree.tasks.scene import scene_of
+from pixtree.tasks.scene import Weights, features, scene_of
 
 PENALTY = 1e-4
 Rows = list[tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]]

@@ -14,7 +14,7 @@ from skimage import data
 
 import pixtree
 from pixtree.files import replacing
-from pixtree.tasks.correspond import correspondence, correspondence_picture
+from pixtree.tasks import correspondence, correspondence_picture
 
 MODEL, HEIGHT = "deit_tiny_patch16_224", 300
 

@@ -63,7 +63,7 @@ from pixtree.app.page import static_files
 from pixtree.app.server import create_app
 assert {"index.html", "main.js", "rooms/regions.js"} <= static_files().keys() and create_app()""",
     "batch: parquet": ["batch", "segment", "photos", "table", "--to", "parquet", "--tokens", "3", "--workers", "1"],
-    "ray": "import ray.data, pixtree.batch.ray_engine",
+    "ray": "import ray.data, pixtree.batch.engines",
     "tiff, geo, datasets": "import tifffile, rasterio, geopandas, datasets",
     "napari: the manifest is there": """
 from importlib.resources import files

@@ -20,9 +20,8 @@ from pixtree.evaluation.labelled_folders import IGNORED, LabelledImage, labelled
 from pixtree.evaluation.records import PACKAGES, provenance, write_record
 from pixtree.evaluation.salient import Found, Way, answers, overlap, scored, summary
 from pixtree.models.facets import Facet, Reading, read
-from pixtree.tasks.affinity import TOKENCUT, Affinity
-from pixtree.tasks.salient import colour_picture, scenery_of, seen_by
-from pixtree.tasks.sides import RULES
+from pixtree.tasks.salient import colour_image, scenery_of, seen_by
+from pixtree.tasks.token_graph import RULES, TOKENCUT, Affinity
 
 MODELS = ("deit_tiny_patch16_224", "vit_tiny_patch16_224")
 SIZES, COUNTS, WIDTH = (224, 448), (100, 196, 256, 400), 192
@@ -89,7 +88,7 @@ def search(data: Path, limit: int | None) -> Iterator[dict]:
         for size in SIZES:
             scores: dict[tuple[str, int, int | None], list[float]] = {}
             for image in images:
-                picture, wanted = colour_picture(image.pixels()), image.labels() == 1
+                picture, wanted = colour_image(image.pixels()), image.labels() == 1
                 tree, whole = pixtree.hierarchy(picture), read(model, seen_by(model, picture, (size, size)), EVERY)
                 for facets in PAIRS:
                     reading = chosen_facets(whole, facets)

@@ -20,7 +20,7 @@ from tokencut import FEATURES, model_at, patch_mask
 
 import pixtree
 from pixtree.evaluation.records import PACKAGES, provenance, write_record
-from pixtree.tasks.bilateral import bilateral_solver
+from pixtree.tasks.snap import bilateral_solver
 
 PIXELS, KINDS, WANTED = (5, 10, 15), ("eroded", "dilated", "jittered"), 0.05
 METHODS = {"rough": "as it is", "snap": "pixtree.snap", "grabcut": "GrabCut (OpenCV)", "bilateral": "bilateral solver"}
@@ -35,7 +35,7 @@ NOTES = [
     "Jittered masks are true masks whose pixels are displaced by a smooth random field with that root mean square. True masks "
     "themselves stand in the last row: what a method takes away from a mask that is right already.",
     "GrabCut starts from the mask as probable object and background, three iterations. The bilateral solver "
-    "(`pixtree.tasks.bilateral`) has TokenCut's settings, the best on TokenCut's masks of those that we tried on pictures for "
+    "(`pixtree.tasks.snap`) has TokenCut's settings, the best on TokenCut's masks of those that we tried on pictures for "
     "tuning. pixtree.snap gets a tree that is there already. Times are medians on one thread of a busy machine; only their ratios "
     "carry over.",
 ]

@@ -46,9 +46,8 @@ from pixtree.evaluation.vectors import (
     vtracer_method,
 )
 from pixtree.kernels.fidelity import mean_squared_error, psnr
-from pixtree.tasks.paper_layers import paper_layers
 from pixtree.tasks.segment import segment
-from pixtree.tasks.vectorize import planes_of, rendered, vectorize
+from pixtree.tasks.vectorize import paper_layers, planes_of, rendered, vectorize
 from pixtree.tokenizer.tokenizer import Tokenizer
 from pixtree.tokenizer.weights import RELEASE_OPTIONS, from_release
 from pixtree.vector.potrace import traced_layers

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from pixtree.models.retrofit import retrofit
     from pixtree.tasks.salient import salient
     from pixtree.tasks.segment import hierarchy, segment
+    from pixtree.tasks.segment_tiles import segment_tiles
     from pixtree.tasks.select import select
     from pixtree.tasks.snap import snap
-    from pixtree.tasks.tiles import segment_tiles
     from pixtree.tasks.vectorize import vectorize
     from pixtree.tokenizer.tokenizer import Tokenizer
     from pixtree.trees.criteria import Criterion
@@ -31,7 +31,7 @@ _HOMES = {
     "salient": "pixtree.tasks.salient",
     "hierarchy": "pixtree.tasks.segment",
     "segment": "pixtree.tasks.segment",
-    "segment_tiles": "pixtree.tasks.tiles",
+    "segment_tiles": "pixtree.tasks.segment_tiles",
     "select": "pixtree.tasks.select",
     "snap": "pixtree.tasks.snap",
     "vectorize": "pixtree.tasks.vectorize",

@@ -1,6 +1,7 @@
-"""Files: which of them are images, and outputs that are written whole or not at all."""
+"""Files: which suffixes are images, and outputs that are written completely or not at all."""
 
 import errno
+import io
 import json
 import os
 import secrets
@@ -10,11 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", ".gif")
 
 
 def checked_target(path: str | Path) -> Path:
-    """The path of a file that can be written: its folder exists, and what it replaces, through links, is a regular file."""
+    """The path of a file that can be written: its folder exists, and it replaces, also through links, a regular file only."""
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"the folder of an output must exist, {str(target.parent)!r} does not; create it first")
@@ -32,9 +36,9 @@ def checked_target(path: str | Path) -> Path:
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """A temporary path, of the same suffix, beside the file to write: renamed to it at the end, removed when the block fails.
+    """A temporary path of the same suffix next to the output: renamed to it at the end, removed if the block fails.
 
-    A link stays a link, and the file that it leads to is replaced. A file that is replaced keeps its permissions.
+    A link stays a link, and the file that it points to is replaced. A replaced file keeps its permissions.
     """
     target = checked_target(path)
     real = _written(target)
@@ -55,12 +59,12 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 
 def _written(target: Path) -> Path:
-    """The file that writing to `target` changes: where its links lead, or itself."""
+    """The file that writing to `target` changes: where its links point, or itself."""
     return Path(os.path.realpath(target)) if target.is_symlink() else target
 
 
 def _is_full(error: Exception) -> bool:
-    """Whether a disk is full, or a quota used up; writers that are not Python's say so in words only."""
+    """Whether a disk is full or a quota used up; writers in other languages report it in words only."""
     full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     return getattr(error, "errno", None) in full or any(os.strerror(number) in str(error) for number in full)
 
@@ -71,3 +75,12 @@ def write_json(path: str | Path, value: Any, *, indent: int | None = None) -> No
     text = json.dumps(value, indent=indent, separators=separators, allow_nan=False, ensure_ascii=False)
     with replacing(path) as temporary:
         temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def png(picture: NDArray[np.uint8]) -> bytes:
+    """A picture (H, W, 3) or (H, W) uint8 as the bytes of a PNG file."""
+    import PIL.Image
+
+    stream = io.BytesIO()
+    PIL.Image.fromarray(picture).save(stream, "PNG")
+    return stream.getvalue()

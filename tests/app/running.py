@@ -11,8 +11,7 @@ import numpy as np
 from PIL import Image
 
 from pixtree.app.limits import Limits
-from pixtree.app.server import create_app, warm_up
-from pixtree.app.serving import hosts_for, listening, server_of
+from pixtree.app.server import create_app, hosts_for, listening, server_of, warm_up
 
 HOST = "127.0.0.1"
 

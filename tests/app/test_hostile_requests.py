@@ -13,8 +13,7 @@ import pytest
 from PIL import Image
 from running import HOST, png, request, running, sentence, upload
 
-from pixtree.app.limits import Limits
-from pixtree.app.protection import POLICY
+from pixtree.app.limits import POLICY, Limits
 
 SMALL = png(np.arange(48, dtype=np.uint8).reshape(4, 4, 3))
 

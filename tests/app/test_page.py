@@ -41,10 +41,7 @@ def test_a_file_that_is_no_photo_is_refused_on_the_page(browser, address):
     with visit(browser, address, errors=["415"]) as page:
         page.set_input_files("#file", {"name": "notes.png", "mimeType": "image/png", "buffer": b"not a picture"})
         until(page, "!document.getElementById('notice').hidden")
-        assert (
-            page.inner_text("#notice")
-            == "A picture is a PNG, JPEG, WebP, GIF or BMP file, this is none of them; convert it to one."
-        )
+        assert page.inner_text("#notice") == "An image is a PNG, JPEG, WebP, GIF or BMP file, this one is not; convert it to one."
         assert page.get_attribute("#notice", "role") == "alert"
         assert page.is_visible("#start")
         open_example(page, "coffee")

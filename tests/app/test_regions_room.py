@@ -9,7 +9,7 @@ from renderers import needs
 import pixtree
 from pixtree.app.limits import Limits
 from pixtree.app.page import example
-from pixtree.app.pictures import decoded
+from pixtree.app.uploads import decoded
 
 pytestmark = needs("chromium")
 ASTRONAUT = "astronaut"

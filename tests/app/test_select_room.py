@@ -14,7 +14,7 @@ from running import png, request, sentence, upload
 import pixtree
 from pixtree.app.limits import Limits
 from pixtree.app.page import example
-from pixtree.app.pictures import decoded
+from pixtree.app.uploads import decoded
 from pixtree.app.wire import unpacked
 
 SQUARES = np.zeros((60, 90, 3), np.uint8)

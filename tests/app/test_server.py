@@ -10,9 +10,8 @@ from PIL import Image
 from running import png, request, running, sentence, upload
 
 import pixtree
-from pixtree.app.fine_tree import NONE
 from pixtree.app.limits import Limits
-from pixtree.app.wire import MAGIC, packed, unpacked
+from pixtree.app.wire import MAGIC, NONE, packed, unpacked
 from pixtree.exports.pictures import mean_colours
 from pixtree.exports.regions import coco, geojson
 
@@ -119,7 +118,7 @@ def test_large_photos_are_reduced_and_turned_upright():
 @pytest.mark.parametrize("mode", ["L", "LA", "P", "1", "RGBA", "I;16", "CMYK"])
 @pytest.mark.parametrize("side", [400, 64])
 def test_every_kind_of_picture_opens(mode, side):
-    from pixtree.app.pictures import decoded
+    from pixtree.app.uploads import decoded
 
     stream = io.BytesIO()
     deep = Image.fromarray(PHOTO[..., 0].astype(np.uint16) * 257)

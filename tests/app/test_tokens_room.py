@@ -12,11 +12,11 @@ from running import png, request, running, sentence, upload
 from safetensors.torch import save_file
 
 import pixtree
+from pixtree.app.demo_model import DemoModel
 from pixtree.app.limits import Limits
-from pixtree.app.model import Model
 from pixtree.app.page import example
-from pixtree.app.pictures import decoded
-from pixtree.app.rooms.tokens import SIDE, reduced
+from pixtree.app.tokens_room import SIDE
+from pixtree.app.uploads import decoded, reduced
 from pixtree.app.wire import unpacked
 from pixtree.models.timm_import import timm
 
@@ -32,11 +32,11 @@ def picture():
 def model(tmp_path_factory):
     """A model of random weights, or DeiT-Tiny where the pictures of the docs are renewed."""
     if os.environ.get("PIXTREE_SCREENSHOTS"):
-        return Model.load(DEIT, Path(os.environ["PIXTREE_DATA"]) / "weights" / f"{DEIT}.fp16.safetensors")
+        return DemoModel.load(DEIT, Path(os.environ["PIXTREE_DATA"]) / "weights" / f"{DEIT}.fp16.safetensors")
     torch.manual_seed(0)
     path = tmp_path_factory.mktemp("weights") / "tiny.safetensors"
     save_file(timm.create_model(TINY).state_dict(), path)
-    return Model.load(TINY, path)
+    return DemoModel.load(TINY, path)
 
 
 @pytest.mark.parametrize("method", ["grid", "slic", "pixtree"])
@@ -44,15 +44,15 @@ def test_tokens_are_the_librarys(address, picture, method):
     name = upload(address, png(picture))[1]
     status, _, body = request(address, "GET", f"/api/trees/{name}/tokens?method={method}&count=100")
     header, _, arrays = unpacked(body)
-    expected = pixtree.segment(reduced(picture), tokens=100, partitioner=None if method == "pixtree" else method)
+    expected = pixtree.segment(reduced(picture, SIDE), tokens=100, partitioner=None if method == "pixtree" else method)
     assert status == 200
     assert max(arrays["labels"].shape) == SIDE
     assert (arrays["labels"] == expected).all()
     assert header["regions"] == expected.max() + 1
 
 
-def test_a_model_is_understood_as_timm_and_the_library_have_it(model, picture):
-    header, arrays = model.understood(picture)
+def test_outputs_of_a_model_are_those_of_timm_and_the_library(model, picture):
+    header, arrays = model.outputs(picture)
     image = model._normalised(picture)
     with torch.inference_mode():
         logits, coarse = model.vit(image), model.coarse(image)
@@ -76,15 +76,15 @@ def test_attention_is_that_of_the_last_block(model, picture):
     hook.remove()
     last.fused_attn = fused
     expected = seen[0][0, :, 0, 1:].mean(0)
-    assert np.allclose(model.understood(picture)[1]["attention"], expected, atol=1e-5)
+    assert np.allclose(model.outputs(picture)[1]["attention"], expected, atol=1e-5)
 
 
 def test_weights_of_another_model_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="safetensors"):
-        Model.load(TINY, tmp_path / "missing.safetensors")
+        DemoModel.load(TINY, tmp_path / "missing.safetensors")
     save_file({"a": torch.zeros(1)}, tmp_path / "a.safetensors")
     with pytest.raises(ValueError, match="choose another file"):
-        Model.load(TINY, tmp_path / "a.safetensors")
+        DemoModel.load(TINY, tmp_path / "a.safetensors")
 
 
 def test_a_server_without_a_model_says_how_to_get_one(address, picture):

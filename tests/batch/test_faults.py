@@ -67,8 +67,8 @@ def test_a_picture_that_kills_its_process_twice_is_given_up_and_the_rest_is_done
         "            os.kill(os.getpid(), signal.SIGKILL)\n"
         "        return original(picture, function)\n"
         "    return work\n"
-        "import pixtree.batch.parts as parts\n"
-        "parts.worked_on = deadly(parts.worked_on)\n"
+        "import pixtree.batch.work as module\n"
+        "module.worked_on = deadly(module.worked_on)\n"
     )
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
     came = run("segment", photos, tmp_path / "made", workers=2, tokens=4)
@@ -77,7 +77,7 @@ def test_a_picture_that_kills_its_process_twice_is_given_up_and_the_rest_is_done
     assert bad == {
         "key": "class_0/deadly",
         "status": "failed",
-        "error": "its process was killed twice while it worked on this picture; look at the picture",
+        "error": "its process was killed twice while it worked on this image; look at the image",
     }
 
 
@@ -99,8 +99,8 @@ def test_a_picture_beside_one_that_kills_its_process_is_not_blamed(tmp_path, mon
         "        until((parts_of / 'photos-000.jsonl').is_file)\n"  # it is at work whenever its neighbour dies
         "        return original(picture, function)\n"
         "    return work\n"
-        "import pixtree.batch.parts as parts\n"
-        "parts.worked_on = slow(parts.worked_on)\n"
+        "import pixtree.batch.work as module\n"
+        "module.worked_on = slow(module.worked_on)\n"
     )
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
     begun = time.monotonic()
@@ -113,14 +113,14 @@ def test_processes_that_die_before_they_come_to_a_picture_are_not_started_for_ev
     shards = shards_of(tmp_path / "shards", 2, 1)
     (tmp_path / "sitecustomize.py").write_text("import os, sys\nif '--multiprocessing-fork' in sys.argv:\n    os._exit(3)\n")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
-    with pytest.raises(RuntimeError, match=r"died 3 times before it came to a picture of part photos-00[01]; free some memory"):
+    with pytest.raises(RuntimeError, match=r"died 3 times before its first image of part photos-00[01]; free some memory"):
         run("segment", shards, tmp_path / "made", workers=2, tokens=4)
 
 
 def test_a_full_disk_ends_the_run_with_a_sentence_and_no_half_file(tmp_path, monkeypatch):
     import errno
 
-    import pixtree.batch.sinks as sinks
+    import pixtree.batch.destination as destination
 
     photos, made = shards_of(tmp_path / "shards", 2, 3), tmp_path / "made"
 
@@ -128,11 +128,19 @@ def test_a_full_disk_ends_the_run_with_a_sentence_and_no_half_file(tmp_path, mon
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(sinks, "_append", full)
+        patch.setattr(destination, "_append", full)
         with pytest.raises(OSError, match="found it full; free some space"):
             run("segment", photos, made, workers=1, tokens=4)
         assert [path.name for path in made.iterdir()] == ["manifest"]
     assert run("segment", photos, made, workers=1, tokens=4).done == 6
+
+
+@pytest.mark.parametrize("corpus", [folder_of, lambda path, count: shards_of(path, 1, count)])
+def test_images_are_read_without_temporary_files(tmp_path, monkeypatch, corpus):
+    """A full or missing TMPDIR does not matter."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    came = run("segment", corpus(tmp_path / "photos", 2), tmp_path / "made", workers=1, tokens=4)
+    assert (came.done, came.failed) == (2, 0)
 
 
 LIMITED = """
@@ -236,17 +244,17 @@ def test_files_that_are_torn_or_no_pictures_are_rows(tmp_path, content):
 
 
 def test_a_file_that_disappears_is_a_row(tmp_path, monkeypatch):
-    import pixtree.batch.runs as runs
+    import pixtree.batch.driver as driver
 
     photos = folder_of(tmp_path / "photos", 3)
-    opened = runs.open_corpus
+    opened = driver.open_corpus
 
     def and_removed(*words):
         corpus = opened(*words)
         (photos / "class_1" / "0001.png").unlink()
         return corpus
 
-    monkeypatch.setattr(runs, "open_corpus", and_removed)
+    monkeypatch.setattr(driver, "open_corpus", and_removed)
     came = run("segment", photos, tmp_path / "made", workers=1, tokens=4)
     assert (came.done, came.failed) == (2, 1)
     assert "No such file" in next(row["error"] for row in rows_of(tmp_path / "made") if row["status"] == "failed")

@@ -49,7 +49,7 @@ def test_only_label_maps_are_partitions(tmp_path):
     with pytest.raises(FileNotFoundError, match="run pixtree batch segment first"):
         PartitionedStream(source, tmp_path / "made")
     run("vectorize", source, tmp_path / "made", workers=1, paths=3)
-    with pytest.raises(ValueError, match="is of vectorize; choose another folder"):
+    with pytest.raises(ValueError, match="was made by vectorize; choose another folder"):
         PartitionedStream(source, tmp_path / "made")
 
 

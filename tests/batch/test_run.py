@@ -1,4 +1,4 @@
-"""A run over a corpus: every picture is accounted for, whatever it is stored in, and the same call goes on."""
+"""A run over a corpus: every image is accounted for, whatever it is stored in, and the same call goes on."""
 
 import io
 import json
@@ -147,7 +147,7 @@ def test_names_that_leave_the_folder_are_refused(tmp_path):
     assert (came.done, came.failed) == (1, 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["made", "shards"]
     errors = [row["error"] for row in rows_of(tmp_path / "made") if row["status"] == "failed"]
-    assert all(error.startswith("a picture's name must stay below its folder") for error in errors)
+    assert all(error.startswith("an image's name must stay below its folder") for error in errors)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_mistakes_are_one_sentence_before_any_output(tmp_path, change, words):
 def test_sources_that_are_no_corpus_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="does not exist"):
         open_corpus(tmp_path / "nowhere")
-    with pytest.raises(FileNotFoundError, match="needs pictures"):
+    with pytest.raises(FileNotFoundError, match="needs images"):
         open_corpus(tmp_path)
     (tmp_path / "a.png").write_bytes(picture(1))
     (tmp_path / "a.jpg").write_bytes(picture(1, "JPEG"))

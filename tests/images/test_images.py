@@ -1,5 +1,6 @@
 """What counts as an image, what it becomes, and what is said when it is none."""
 
+import io
 import struct
 import subprocess
 import sys
@@ -388,9 +389,9 @@ class TestArrays:
         with pytest.raises(ValueError, match=r"one of -3..2 for a 3-D array, got 3; -1 is the last axis"):
             checked(COLOURS, channel_axis=3)
 
-    @pytest.mark.parametrize("thing", [[[1, 2]], 7, None, b"abc"])
+    @pytest.mark.parametrize("thing", [[[1, 2]], 7, None, io.StringIO("abc")])
     def test_what_is_no_image_is_refused(self, thing):
-        with pytest.raises(TypeError, match=r"a path, PIL image, array or tensor, got \w+; try"):
+        with pytest.raises(TypeError, match=r"a path, bytes, a PIL image, an array or a tensor, got \w+; try"):
             checked(thing)
 
 

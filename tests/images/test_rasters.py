@@ -68,7 +68,7 @@ def test_arrays_and_npy_files_are_sliced(tmp_path):
         ("torn.tif", None, "an intact image is needed, got '.*torn.tif'"),
         ("palette.tif", None, "tiles of grey and colours are read"),
         ("nowhere.tif", None, "does not exist"),
-        (np.zeros(5), None, "a picture in tiles is a file or an array"),
+        (np.zeros(5), None, "an image in tiles is a file or an array"),
         (np.zeros((5, 5)), "auto", 'got "auto"; look at a part of it'),
     ],
 )

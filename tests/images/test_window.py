@@ -11,7 +11,7 @@ from skimage import data
 
 import pixtree
 from pixtree.images import checked, checked_inside
-from pixtree.images.window import MOST_SAMPLES, automatic_window
+from pixtree.images.arrays import MOST_SAMPLES, automatic_window
 from pixtree.kernels.cracks import boundary_pixels
 
 

@@ -108,7 +108,7 @@ def test_what_is_refused_is_said(application):
     model.add_image(np.full((8, 9), np.nan, np.float32), name="empty", contrast_limits=(0, 1))
     widget = RegionsWidget(model)
     clicked(widget.grow)
-    assert "pixels must be finite" in widget.said.text()
+    assert "pixels must be finite" in widget.message.text()
     assert not widget.slider.isEnabled()
 
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from pixtree.tasks.bilateral import ROUNDS, YUV, bilateral_solver
+from pixtree.tasks.snap import BISTOCHASTIC_ROUNDS, YUV, bilateral_solver
 
 
 def two_colours(height=48, width=64, edge=35):
@@ -44,7 +44,7 @@ def test_a_second_implementation_solves_the_same_system(seed):
         blur[i, j] = 10 if apart == 0 else float(apart == 1)
     splat = np.eye(len(vertex))[of_pixel].T
     pixels, weight = splat.sum(axis=1), np.ones(len(vertex))
-    for _ in range(ROUNDS):
+    for _ in range(BISTOCHASTIC_ROUNDS):
         weight = np.sqrt(weight * pixels / (blur @ weight))
     smoothness = np.diag(weight * (blur @ weight)) - weight[:, None] * blur * weight
     solved = np.linalg.solve(smooth * smoothness + np.diag(confidence * pixels), confidence * splat @ target.ravel())

@@ -7,7 +7,7 @@ import pytest
 from skimage import segmentation
 
 import pixtree
-from pixtree.tasks.foreign_words import ANSWERS
+from pixtree.tasks.segment import FOREIGN_OPTIONS
 
 IMAGE = np.eye(8)
 METHODS = (segmentation.slic, segmentation.felzenszwalb, segmentation.quickshift)
@@ -21,8 +21,7 @@ NEVER = {"return_tree"}  # what another function gives
         ("n_segments", "segment has no option n_segments=; scikit-image's n_segments is tokens= here"),
         (
             "sigma",
-            "segment has no option sigma=; nothing is blurred before; "
-            "floor= is the variance that counts as flat, or blur the image first",
+            "segment has no option sigma=; no blur is applied; floor= is the variance that counts as flat, or blur the image first",
         ),
         (
             "enforce_connectivity",
@@ -46,11 +45,11 @@ def test_a_tree_answers_too():
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.__name__)
 def test_every_word_of_scikit_image_has_an_answer(method):
-    assert set(inspect.signature(method).parameters) - SHARED - NEVER <= ANSWERS.keys()
+    assert set(inspect.signature(method).parameters) - SHARED - NEVER <= FOREIGN_OPTIONS.keys()
 
 
-@pytest.mark.parametrize("word", ANSWERS)
+@pytest.mark.parametrize("word", FOREIGN_OPTIONS)
 def test_no_answer_names_an_option_that_does_not_exist(word):
     ours = inspect.signature(pixtree.segment).parameters
-    named = {part.rstrip("=") for part in ANSWERS[word].replace(",", " ").split() if part.endswith("=")}
+    named = {part.rstrip("=") for part in FOREIGN_OPTIONS[word].replace(",", " ").split() if part.endswith("=")}
     assert named <= set(ours)

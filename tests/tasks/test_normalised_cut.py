@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import eigh
 
-from pixtree.tasks.normalised_cut import DENSE, cut_vector
+from pixtree.tasks.token_graph import DENSE, cut_vector
 
 
 def random_affinity(count, seed=0):

@@ -3,7 +3,7 @@
 import torch
 from pictures import constant, photo
 
-from pixtree.tasks.paper_layers import paper_layers
+from pixtree.tasks.vectorize import paper_layers
 from pixtree.tokenizer.tokenizer import Tokenizer
 from pixtree.trees.cuts import Exactly
 

@@ -10,10 +10,20 @@ from torch.nn import functional
 
 import pixtree
 from pixtree.models.facets import Facet, logits_of_some, read
-from pixtree.tasks.affinity import PATCHES, REGIONS, TOKENCUT, Affinity, affinity_for
-from pixtree.tasks.salient import colour_picture, scenery_of, seen_by
-from pixtree.tasks.sides import RULES, object_side
-from pixtree.tasks.token_graph import TokenGraph, own_tokens, pooled_tokens, token_shares
+from pixtree.tasks.salient import colour_image, scenery_of, seen_by
+from pixtree.tasks.token_graph import (
+    PATCHES,
+    REGIONS,
+    RULES,
+    TOKENCUT,
+    Affinity,
+    TokenGraph,
+    affinity_for,
+    object_side,
+    own_tokens,
+    pooled_tokens,
+    token_shares,
+)
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
 from tiny_models import images, tiny
@@ -46,7 +56,7 @@ def colours_as_features(scenery, picture):
         labels=labels,
         grid=None,
     )
-    return type(scenery)(scenery.picture, scenery.model, scenery.reading, graph, scenery.affinity)
+    return type(scenery)(scenery.pixels, scenery.model, scenery.reading, graph, scenery.affinity)
 
 
 def test_facets_are_those_of_the_models_own_attention(vit):
@@ -75,7 +85,7 @@ def test_rotary_models_are_read_and_answer_with_all_tokens_as_timm_does(name):
 
 
 def test_a_retrofit_on_square_patches_has_the_patch_models_graph(vit):
-    picture = colour_picture(scene())
+    picture = colour_image(scene())
     patches = scenery_of(picture, vit, tokens=None, **PLAIN)
     regions = scenery_of(picture, pixtree.retrofit(vit, partitioner="grid"), tokens=None, **PLAIN)
     assert np.allclose(patches.graph.features, regions.graph.features, atol=1e-4)
@@ -86,7 +96,7 @@ def test_a_retrofit_on_square_patches_has_the_patch_models_graph(vit):
 
 
 def test_pooled_features_are_means_of_the_interpolated_feature_map(vit):
-    picture = colour_picture(scene())
+    picture = colour_image(scene())
     reading = read(vit, seen_by(vit, picture, (64, 64)), [Facet(-1, "key")])
     labels = pixtree.segment(scene(), tokens=9)
     dense = functional.interpolate(reading.features.T.reshape(1, -1, 4, 4), (60, 80), mode="bilinear")[0].flatten(1).double()
@@ -96,7 +106,7 @@ def test_pooled_features_are_means_of_the_interpolated_feature_map(vit):
 
 
 def test_a_retrofits_tokens_pool_by_pixels(vit):
-    picture = colour_picture(scene())
+    picture = colour_image(scene())
     reading = read(pixtree.retrofit(vit, tokens=12), seen_by(vit, picture, (64, 64)), [Facet(-1, "key")])
     own = own_tokens(reading, (60, 80))
     shares = token_shares(reading, np.zeros((60, 80), np.int32))
@@ -104,7 +114,7 @@ def test_a_retrofits_tokens_pool_by_pixels(vit):
 
 
 def test_the_object_is_found_where_features_tell_it_apart(vit):
-    scenery = colours_as_features(scenery_of(colour_picture(scene()), vit, tokens=20, **PLAIN), scene())
+    scenery = colours_as_features(scenery_of(colour_image(scene()), vit, tokens=20, **PLAIN), scene())
     wanted = np.zeros((60, 80), bool)
     wanted[15:45, 25:55] = True
     vector = scenery.cut()
@@ -125,7 +135,7 @@ def test_masks_and_label_maps_have_the_photos_size(vit):
 
 
 def test_further_objects_are_cut_from_the_rest(vit):
-    scenery = scenery_of(colour_picture(scene()), vit, tokens=20, **PLAIN)
+    scenery = scenery_of(colour_image(scene()), vit, tokens=20, **PLAIN)
     first = scenery.side(scenery.cut(), "border")
     vector = scenery.cut(~first)
     assert not vector[first].any()
@@ -165,9 +175,9 @@ def test_without_a_cut_nothing_is_the_object(rule):
 
 
 def test_occlusion_asks_for_the_answer_of_the_whole_picture(vit):
-    scenery = scenery_of(colour_picture(scene()), vit, tokens=None, **PLAIN)
+    scenery = scenery_of(colour_image(scene()), vit, tokens=None, **PLAIN)
     with torch.no_grad():
-        probabilities = vit(seen_by(vit, colour_picture(scene()), (64, 64)))[0].softmax(dim=0)
+        probabilities = vit(seen_by(vit, colour_image(scene()), (64, 64)))[0].softmax(dim=0)
     assert scenery.certainty(np.ones((60, 80), bool)) == pytest.approx(float(probabilities.max()), abs=1e-5)
 
 

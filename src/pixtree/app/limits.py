@@ -1,18 +1,48 @@
-"""Limits of the server: what a stranger may send, and how much memory and time an answer may take."""
+"""Limits of the server and how they are kept: refused requests, bounded bodies and computations, and isolating headers."""
 
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from fastapi import Request
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MEBIBYTE = 1 << 20
+MOST_THREADS = 4  # each keeps the kernels' scratch memory
+LARGEST_HEAD = 16_384  # bytes of a request's first line and headers
+UNREAD = (408, 411, 413, 431)  # statuses of requests whose body is not read, or not completely
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=()",
+    "cache-control": "no-store",
+}
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Limits:
     """All limits of one server.
 
-    side: pictures are reduced to this many pixels on their longer side. regions: of the finest cut that the page can draw.
+    side: images are reduced to this many pixels on their longer side. regions: of the finest cut that the page can draw.
     upload_bytes, upload_pixels: of one file. intake_bytes: of all files that are being received or wait for their tree.
-    session_bytes: of all trees that are kept; the least recently used ones are forgotten first.
-    waiting: requests for computations that may wait or run at once. json_bytes: of a request that is no file.
+    session_bytes: of all trees that are kept; the least recently used ones are dropped first.
+    waiting: requests for computations that may wait or run at once. json_bytes: of a request that is not a file.
     header_seconds, upload_seconds, answer_seconds: for the head of a request, for its body, and for the computation.
     """
 
@@ -27,3 +57,144 @@ class Limits:
     header_seconds: float = 10.0
     upload_seconds: float = 30.0
     answer_seconds: float = 60.0
+
+
+class Form(BaseModel):
+    """The parameters of a request; unknown ones are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class RefusedError(Exception):
+    """A refused request: the HTTP status, and the sentence that the page shows (what was expected, what came, what to do)."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status, self.sentence = status, sentence
+
+    def response(self) -> JSONResponse:
+        """The answer as JSON: {"error": sentence}."""
+        headers = {"connection": "close"} if self.status in UNREAD else None
+        return JSONResponse({"error": self.sentence}, self.status, headers)
+
+
+def busy() -> RefusedError:
+    """The refusal of a server at its limits."""
+    return RefusedError(503, "the server has too much to do at the moment; try again in a few seconds")
+
+
+def invalid(place: Sequence[Any], message: str) -> RefusedError:
+    """The refusal of a wrong parameter. place: its path in the request."""
+    return RefusedError(422, f"the request is not valid: {'.'.join(str(part) for part in place)}: {message}; correct it")
+
+
+class Intake:
+    """Request bodies that are being received or wait for their tree, within limits of size, time and total memory."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits, self._held = limits, 0
+
+    @asynccontextmanager
+    async def body(self, request: Request, most: int) -> AsyncIterator[bytes]:
+        """The body of a request of at most `most` bytes; its memory counts until the block ends."""
+        length = _length(request, most)
+        if self._held + length > self._limits.intake_bytes:
+            raise busy()
+        self._held += length
+        try:
+            yield await self._read(request)
+        finally:
+            self._held -= length
+
+    async def _read(self, request: Request) -> bytes:
+        try:
+            async with asyncio.timeout(self._limits.upload_seconds):
+                return b"".join([chunk async for chunk in request.stream()])
+        except TimeoutError:
+            seconds = f"{self._limits.upload_seconds:g}"
+            raise RefusedError(408, f"an image must arrive in {seconds} seconds, this one did not; send a smaller one") from None
+        except ClientDisconnect:
+            raise RefusedError(400, "the connection ended before the image did; send it again") from None
+
+
+def _length(request: Request, most: int) -> int:
+    """The announced length, which the protocol enforces."""
+    text = request.headers.get("content-length", "")
+    if not text.isdecimal():
+        raise RefusedError(411, "a request must announce the length of its body, this one does not; send Content-Length")
+    if int(text) > most:
+        size, limit = int(text) / MEBIBYTE, most / MEBIBYTE
+        raise RefusedError(413, f"a file may have at most {limit:g} MB, this one has {size:.1f}; make it smaller first")
+    if int(text) == 0:
+        raise RefusedError(422, "a request needs a body, this one is empty; choose another file")
+    return int(text)
+
+
+class Workers:
+    """A few threads with a bounded queue. Kernels cannot be interrupted: one that times out runs on, and counts until it ends."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits, self._waiting = limits, 0
+        self._pool = ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1), "pixtree-app")
+
+    async def run(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        """The function's result, computed by a worker; refused if too many requests wait or it takes too long."""
+        if self._waiting >= self._limits.waiting:
+            raise busy()
+        self._waiting += 1
+        future = asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
+        future.add_done_callback(self._done)
+        try:
+            return await asyncio.wait_for(asyncio.shield(future), self._limits.answer_seconds)
+        except TimeoutError:
+            seconds = f"{self._limits.answer_seconds:g}"
+            raise RefusedError(503, f"an answer may take {seconds} seconds, this one takes longer; ask for less") from None
+
+    def _done(self, future: "asyncio.Future[Any]") -> None:
+        self._waiting -= 1
+        if not future.cancelled():
+            future.exception()  # retrieved, so that asyncio does not report the error of an abandoned answer
+
+    def close(self) -> None:
+        """Drop waiting requests; running ones finish."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class Protection:
+    """ASGI middleware: it adds the headers to every answer, and refuses foreign host names and requests of other web pages.
+
+    The host name is checked because a stranger's domain may resolve to this machine, and its pages would then have our origin.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: tuple[str, ...] = ()) -> None:
+        self.app, self.hosts = app, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        refusal = self._refusal(Headers(scope=scope), len(scope.get("raw_path", b"")) + len(scope["query_string"]))
+        answer = self.app if refusal is None else refusal.response()
+        await answer(scope, receive, guarded)
+
+    def _refusal(self, headers: Headers, address: int) -> RefusedError | None:
+        """Why a request with these headers, and an address of this many bytes, is refused, if it is."""
+        size = address + sum(len(name) + len(value) for name, value in headers.raw)
+        if size > LARGEST_HEAD:  # h11 limits only heads that arrive in pieces
+            return RefusedError(431, f"the head of a request may have {LARGEST_HEAD} bytes, this one has {size}; send less")
+        host = headers.get("host", "")
+        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+        if self.hosts and name.strip("[]") not in self.hosts:
+            return RefusedError(421, f"this server answers to {', '.join(self.hosts)}, not to another name; correct the address")
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and headers.get("sec-fetch-mode") != "navigate":
+            return RefusedError(403, "this server answers its own page only; open its address in a browser")
+        return None

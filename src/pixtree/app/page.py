@@ -1,4 +1,4 @@
-"""The page: its files, read once from the package, and the example photos, by names that are known beforehand."""
+"""The page: its files, read once from the package, and the example photos, by a fixed list of names."""
 
 import io
 import mimetypes
@@ -7,14 +7,14 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Response
 
-from pixtree.app.pictures import FORMATS, QUALITY
-from pixtree.app.refusals import RefusedError
-from pixtree.app.service import Service, service_of
+from pixtree.app.limits import RefusedError
+from pixtree.app.sessions import Shared
+from pixtree.app.uploads import FORMATS, QUALITY, reduced
 
 router = APIRouter()
-# Photos that come with scikit-image, by the names of its functions, and what they show.
+# Photos that come with scikit-image, by the names of its functions, and their captions.
 EXAMPLES = {
     "astronaut": "An astronaut before a flag",
     "coffee": "A cup of coffee on a table",
@@ -29,7 +29,7 @@ TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html; char
 
 @cache
 def static_files() -> dict[str, bytes]:
-    """All files of the page by their paths below static/: a request names a key of this, never a path of the file system."""
+    """All files of the page by their paths below static/: a request names a key of this, never a file system path."""
     return dict(_walked(files("pixtree.app") / "static", ""))
 
 
@@ -43,17 +43,15 @@ def _walked(folder: Traversable, prefix: str) -> Iterator[tuple[str, bytes]]:
 
 @cache
 def example(name: str, side: int) -> bytes:
-    """An example photo as JPEG with at most so many pixels a side."""
+    """An example photo as JPEG with at most `side` pixels a side."""
     import PIL.Image
 
     try:
         from skimage import data
     except ImportError as error:
         raise RefusedError(501, "the examples come with scikit-image, which is missing; pip install 'pixtree[app]'") from error
-    image = PIL.Image.fromarray(getattr(data, name)())
-    image.thumbnail((side, side), PIL.Image.Resampling.LANCZOS)
     stream = io.BytesIO()
-    image.convert("RGB").save(stream, "JPEG", quality=QUALITY)
+    PIL.Image.fromarray(reduced(getattr(data, name)(), side)).convert("RGB").save(stream, "JPEG", quality=QUALITY)
     return stream.getvalue()
 
 
@@ -74,17 +72,16 @@ def example_photo(name: str, small: bool = False) -> Response:
     """An example photo, or its thumbnail."""
     if name not in EXAMPLES:
         raise RefusedError(404, f"an example is one of {', '.join(EXAMPLES)}; choose one of them")
-    return Response(example(name, THUMBNAIL if small else 1024), media_type="image/jpeg", headers=_kept())
+    return Response(example(name, THUMBNAIL if small else 1024), media_type="image/jpeg", headers={"cache-control": "max-age=3600"})
 
 
 @router.get("/api/about")
-async def about(service: Service = Depends(service_of)) -> dict[str, object]:
-    """What the page must know of the server: limits, examples, and whether a model is there."""
-    limits = service.limits
+async def about(service: Shared) -> dict[str, object]:
+    """What the page must know about the server: limits, examples, and its model, if any."""
     return {
         "examples": EXAMPLES,
         "formats": FORMATS,
-        "uploadBytes": limits.upload_bytes,
+        "uploadBytes": service.limits.upload_bytes,
         "model": None if service.model is None else service.model.name,
     }
 
@@ -96,7 +93,3 @@ def _file(name: str) -> Response:
     suffix = "." + name.rpartition(".")[2]
     kind = TYPES.get(suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
     return Response(content, media_type=kind, headers={"cache-control": "no-cache"})
-
-
-def _kept() -> dict[str, str]:
-    return {"cache-control": "max-age=3600"}

@@ -1,12 +1,26 @@
-"""Corpora: the same work on every picture of a folder, of webdataset shards or of parquet files, by many processes, resumable.
+"""Corpora: the same work on every image of a folder, of webdataset shards or of parquet files, by many processes, resumable.
 
-`run("segment", "photos", "labels", tokens=200)` is the whole of it; `pixtree batch` is the same on the command line. The corpus
-falls into parts. A part is read, worked on and written by one process; its manifest, which accounts for every picture in it, is
-written last, so that a part is either finished or done again.
+`run("segment", "photos", "labels", tokens=200)` does it all; `pixtree batch` is the same on the command line. The corpus is split
+into parts. One process reads a part, works on its images and writes the results; the part's manifest, with the status of every
+image in it, is written last, so that a part is either finished or done again.
 """
 
-from pixtree.batch.corpus import Corpus, Part, open_corpus
+from pixtree.batch.corpus import Corpus, CorpusPart, open_corpus
 from pixtree.batch.datasets import Partitioned, PartitionedStream, ray_dataset
-from pixtree.batch.runs import Summary, run
+from pixtree.batch.driver import Summary, run
+from pixtree.batch.work import PartResult
 
-__all__ = ["Corpus", "Part", "Partitioned", "PartitionedStream", "Summary", "open_corpus", "ray_dataset", "run"]
+Part = CorpusPart  # its name until 0.2
+
+__all__ = [
+    "Corpus",
+    "CorpusPart",
+    "Part",
+    "PartResult",
+    "Partitioned",
+    "PartitionedStream",
+    "Summary",
+    "open_corpus",
+    "ray_dataset",
+    "run",
+]

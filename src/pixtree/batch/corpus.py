@@ -1,4 +1,4 @@
-"""A corpus: where its pictures are, and the parts that they are worked on in."""
+"""A corpus: where its images are stored, and the parts in which processes work on them."""
 
 import tarfile
 from collections.abc import Iterator
@@ -10,28 +10,28 @@ from pixtree.files import IMAGE_SUFFIXES
 
 Kind: TypeAlias = Literal["folder", "webdataset", "parquet"]
 KINDS: tuple[Kind, ...] = ("folder", "webdataset", "parquet")
-PART_SIZE = 64  # pictures of a folder's part, about
-NAMES = ("__key__", "key", "path", "file_name", "filename", "id")  # columns of parquet files that may name a picture
+PART_SIZE = 64  # images in a part of a folder, about
+NAMES = ("__key__", "key", "path", "file_name", "filename", "id")  # columns of parquet files that may name an image
 IMAGES = ("image", "img", "jpg", "jpeg", "png", "webp", "bytes")
 
 
-class Part(NamedTuple):
-    """What one process does at a time: some files of a folder, one shard, or one parquet file."""
+class CorpusPart(NamedTuple):
+    """The unit of work of one process: some files of a folder, one webdataset shard, or one parquet file."""
 
     name: str
     files: tuple[str, ...]  # paths below the corpus, with /
 
 
 class Corpus(NamedTuple):
-    """A source of pictures, and its parts."""
+    """A source of images, and its parts."""
 
     kind: Kind
     root: Path
-    parts: tuple[Part, ...]
+    parts: tuple[CorpusPart, ...]
 
 
-class Picture(NamedTuple):
-    """One picture as it is stored."""
+class StoredImage(NamedTuple):
+    """One encoded image."""
 
     key: str  # a path below the corpus, without the suffix
     suffix: str
@@ -39,31 +39,31 @@ class Picture(NamedTuple):
 
 
 def open_corpus(source: str | Path, parts: int | None = None) -> Corpus:
-    """The pictures below a folder; or the shards (.tar) or parquet files in it; or one such file.
+    """The images below a folder; or the shards (.tar) or parquet files in it; or one such file.
 
-    parts: of a folder's pictures, how many parts there are; by default one per 64 pictures. A picture belongs to the part that
-    a hash of its path says, so that pictures that are added later leave all other parts as they are.
+    parts: number of parts of a folder; by default one per 64 images. A hash of its path assigns an image to a part, so images that
+    are added later do not change the other parts.
     """
     root = Path(source)
     if root.is_file():
         kind = _kind_of([root])
-        return Corpus(kind, root.parent, (Part(root.stem, (root.name,)),))
+        return Corpus(kind, root.parent, (CorpusPart(root.stem, (root.name,)),))
     if not root.is_dir():
         raise FileNotFoundError(f"a corpus is a folder, a .tar or a .parquet file, but '{root}' does not exist; check the path")
     files = sorted(path for path in root.rglob("*") if path.is_file() and not path.name.startswith("."))
     shards = [path for path in files if path.suffix in (".tar", ".parquet")]
     if shards:
         kind = _kind_of(shards)
-        return Corpus(kind, root, tuple(Part(_flat(path, root), (path.relative_to(root).as_posix(),)) for path in shards))
-    pictures = [path.relative_to(root).as_posix() for path in files if path.suffix.lower() in IMAGE_SUFFIXES]
-    if not pictures:
-        raise FileNotFoundError(f"a corpus needs pictures, .tar or .parquet files, '{root}' has none; check the path")
-    _check_names(pictures)
-    return Corpus("folder", root, tuple(_scattered(pictures, parts or -(-len(pictures) // PART_SIZE))))
+        return Corpus(kind, root, tuple(CorpusPart(_flat(path, root), (path.relative_to(root).as_posix(),)) for path in shards))
+    images = [path.relative_to(root).as_posix() for path in files if path.suffix.lower() in IMAGE_SUFFIXES]
+    if not images:
+        raise FileNotFoundError(f"a corpus needs images, .tar or .parquet files, '{root}' has none; check the path")
+    _check_names(images)
+    return Corpus("folder", root, tuple(_scattered(images, parts or -(-len(images) // PART_SIZE))))
 
 
 def _check_names(names: list[str]) -> None:
-    """Refuse pictures whose results would have one name."""
+    """Refuse images whose results would have the same name."""
     keys: dict[str, str] = {}
     for name in names:
         other = keys.setdefault(split_name(name)[0], name)
@@ -85,17 +85,17 @@ def _flat(path: Path, root: Path) -> str:
     return "__".join(path.relative_to(root).with_suffix("").parts)
 
 
-def _scattered(pictures: list[str], count: int) -> Iterator[Part]:
+def _scattered(images: list[str], count: int) -> Iterator[CorpusPart]:
     """Parts of about equal size."""
     bins: list[list[str]] = [[] for _ in range(count)]
-    for name in pictures:
+    for name in images:
         bins[int.from_bytes(sha256(name.encode()).digest()[:8], "big") % count].append(name)
     digits = len(str(count - 1))
-    return (Part(f"part-{number:0{digits}d}", tuple(files)) for number, files in enumerate(bins) if files)
+    return (CorpusPart(f"part-{number:0{digits}d}", tuple(files)) for number, files in enumerate(bins) if files)
 
 
-def pictures(corpus: Corpus, part: Part) -> Iterator[Picture | tuple[str, OSError]]:
-    """The pictures of a part in a fixed order; a file that cannot be read is its key with the error."""
+def stored_images(corpus: Corpus, part: CorpusPart) -> Iterator[StoredImage | tuple[str, OSError]]:
+    """The images of a part in a fixed order; for a file that cannot be read, its key and the error."""
     if corpus.kind == "webdataset":
         yield from _of_shard(corpus.root / part.files[0])
     elif corpus.kind == "parquet":
@@ -104,7 +104,7 @@ def pictures(corpus: Corpus, part: Part) -> Iterator[Picture | tuple[str, OSErro
         for name in part.files:
             key, suffix = split_name(name)
             try:
-                yield Picture(key, suffix, (corpus.root / name).read_bytes())
+                yield StoredImage(key, suffix, (corpus.root / name).read_bytes())
             except OSError as fault:
                 yield key + suffix, fault
 
@@ -115,18 +115,18 @@ def split_name(name: str) -> tuple[str, str]:
     return path.with_suffix("").as_posix(), path.suffix.lower()
 
 
-def _of_shard(path: Path) -> Iterator[Picture]:
-    """Members that are pictures, in their order. Nothing is unpacked, so no name in an archive reaches the disk."""
+def _of_shard(path: Path) -> Iterator[StoredImage]:
+    """Members that are images, in their order. Nothing is unpacked, so no name in an archive reaches the disk."""
     with tarfile.open(path, "r|") as archive:
         for member in archive:
             stream = archive.extractfile(member) if member.isfile() else None
             if stream is not None and PurePosixPath(member.name).suffix.lower() in IMAGE_SUFFIXES:
                 key, suffix = split_name(member.name)
-                yield Picture(key, suffix, stream.read())
+                yield StoredImage(key, suffix, stream.read())
 
 
-def _of_table(path: Path) -> Iterator[Picture]:
-    """Rows of a parquet file: bytes, or a struct with bytes as Hugging Face has it; without a name the row's number is the key."""
+def _of_table(path: Path) -> Iterator[StoredImage]:
+    """Rows of a parquet file: bytes, or a struct with bytes as Hugging Face has it; without a name, the row number is the key."""
     import pyarrow.parquet
 
     with pyarrow.parquet.ParquetFile(path) as file:
@@ -134,7 +134,7 @@ def _of_table(path: Path) -> Iterator[Picture]:
         image = next((name for name in IMAGES if name in columns), None)
         if image is None:
             raise ValueError(
-                f"a parquet file needs a picture column named {', '.join(IMAGES)}, '{path}' has {', '.join(columns)}; rename one"
+                f"a parquet file needs an image column named {', '.join(IMAGES)}, '{path}' has {', '.join(columns)}; rename one"
             )
         name = next((one for one in NAMES if one in columns), None)
         number = 0
@@ -144,8 +144,8 @@ def _of_table(path: Path) -> Iterator[Picture]:
                 number += 1
 
 
-def _of_row(row: dict[str, Any], image: str, name: str | None, default: str) -> Picture:
+def _of_row(row: dict[str, Any], image: str, name: str | None, default: str) -> StoredImage:
     value = row[image]
     inner = value if isinstance(value, dict) else {"bytes": value}
     key, suffix = split_name(str(row.get(name or "") or inner.get("path") or default))
-    return Picture(key, suffix if suffix in IMAGE_SUFFIXES else "", inner.get("bytes") or b"")
+    return StoredImage(key, suffix if suffix in IMAGE_SUFFIXES else "", inner.get("bytes") or b"")

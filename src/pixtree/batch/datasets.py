@@ -1,9 +1,10 @@
-"""Partitions of a corpus as a dataset: for torch's data loaders, and for Ray Data."""
+"""Images and partitions of a corpus as datasets for torch's data loaders and for Ray Data."""
 
 import io
 import json
 import tarfile
 from collections.abc import Iterator
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,17 +13,18 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
-from pixtree.batch.corpus import Corpus, Kind, Part, Picture, open_corpus, pictures, split_name
-from pixtree.batch.manifest import ALL, begun_parts, read_part, read_plan
+from pixtree.batch.corpus import Corpus, CorpusPart, Kind, StoredImage, open_corpus, split_name, stored_images
+from pixtree.batch.destination import ALL, begun_parts, read_part, read_plan
 from pixtree.batch.work import worked_on
 from pixtree.files import IMAGE_SUFFIXES
+from pixtree.images import checked
 
 if TYPE_CHECKING:
     import ray.data
 
 
 class Pair(NamedTuple):
-    """A picture with its partition."""
+    """An image with its partition."""
 
     key: str
     image: Tensor  # (C, H, W) uint8, or float32 in 0..1
@@ -30,7 +32,7 @@ class Pair(NamedTuple):
 
 
 class _Finished(NamedTuple):
-    """A corpus, and where the label maps of a finished run over it are."""
+    """A corpus, and the label maps of a finished run over it."""
 
     corpus: Corpus
     destination: Path
@@ -43,14 +45,16 @@ def _finished(source: str | Path, destination: str | Path) -> _Finished:
         raise FileNotFoundError(f"partitions need a finished run, '{target}' has none; run pixtree batch segment first")
     plan = read_plan(target)
     if plan["task"] != "segment":
-        raise ValueError(f"partitions are made by pixtree batch segment, '{target}' is of {plan['task']}; choose another folder")
+        raise ValueError(
+            f"partitions are made by pixtree batch segment, '{target}' was made by {plan['task']}; choose another folder"
+        )
     return _Finished(open_corpus(source, begun_parts(target)), target, plan["to"])
 
 
 class Partitioned(Dataset[tuple[Tensor, Tensor]]):
-    """Pictures of a folder with the label maps that `run("segment", …, to="folder")` made: (3, H, W) uint8 and (H, W) int32.
+    """Images of a folder with the label maps of `run("segment", …, to="folder")`: (3, H, W) uint8 and (H, W) int32.
 
-    Pictures that failed are left out. `pixtree.models.collate_partitions` makes batches of them, where their sizes are equal.
+    Images that failed are left out. `pixtree.models.collate_partitions` makes batches of pairs of equal size.
     """
 
     def __init__(self, source: str | Path, destination: str | Path) -> None:
@@ -64,19 +68,15 @@ class Partitioned(Dataset[tuple[Tensor, Tensor]]):
         return len(self.items)
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        from glob import escape
-
-        from pixtree.images import checked
-
         key, suffix = self.items[index]
-        picture = next(path for path in self.source.glob(f"{escape(key)}.*") if path.suffix.lower() in IMAGE_SUFFIXES)
-        return checked(picture), read_labels((self.destination / f"{key}{suffix}").read_bytes(), suffix)
+        image = next(path for path in self.source.glob(f"{escape(key)}.*") if path.suffix.lower() in IMAGE_SUFFIXES)
+        return checked(image), read_labels((self.destination / f"{key}{suffix}").read_bytes(), suffix)
 
 
 class PartitionedStream(IterableDataset[tuple[Tensor, Tensor]]):
-    """The same pairs of any corpus, folders, webdataset shards or parquet files, part after part.
+    """The same pairs from any corpus, folders, webdataset shards or parquet files, part after part.
 
-    The workers of a data loader share the parts. Pictures come in the order in which they are stored.
+    The workers of a data loader share the parts. Images come in the order in which they are stored.
     """
 
     def __init__(self, source: str | Path, destination: str | Path) -> None:
@@ -91,33 +91,31 @@ class PartitionedStream(IterableDataset[tuple[Tensor, Tensor]]):
 
 
 def ray_dataset(source: str | Path, destination: str | Path) -> "ray.data.Dataset":
-    """The same pairs as a Ray Data set with the columns key, image (C, H, W) and labels (H, W); a task reads a part."""
+    """The same pairs as a Ray Data set with the columns key, image (C, H, W) and labels (H, W); each task reads one part."""
     import ray.data
 
     run = _finished(source, destination)
     parts = ray.data.from_items([part._asdict() for part in run.corpus.parts], override_num_blocks=len(run.corpus.parts))
 
     def rows(part: dict[str, Any]) -> list[dict[str, Any]]:
-        found = pairs(run, Part(part["name"], tuple(part["files"])))
+        found = pairs(run, CorpusPart(part["name"], tuple(part["files"])))
         return [{"key": pair.key, "image": pair.image.numpy(), "labels": pair.labels.numpy()} for pair in found]
 
     return parts.flat_map(rows)
 
 
-def pairs(run: _Finished, part: Part) -> Iterator[Pair]:
-    """The pictures of a part that have a label map; both are read one after the other, in the same order."""
-    from pixtree.images import checked
-
+def pairs(run: _Finished, part: CorpusPart) -> Iterator[Pair]:
+    """The images of a part that have a label map; both are stored in the same order, and read side by side."""
     maps = _label_maps(run, part)
     key, suffix, data = next(maps, ("", "", b""))
-    for picture in pictures(run.corpus, part):
-        if isinstance(picture, Picture) and picture.key == key:
-            yield Pair(key, worked_on(picture, checked), read_labels(data, suffix))
+    for image in stored_images(run.corpus, part):
+        if isinstance(image, StoredImage) and image.key == key:
+            yield Pair(key, worked_on(image, checked), read_labels(data, suffix))
             key, suffix, data = next(maps, ("", "", b""))
 
 
-def _label_maps(run: _Finished, part: Part) -> Iterator[tuple[str, str, bytes]]:
-    """Key, suffix and bytes of the label maps of a part, in the order of its manifest."""
+def _label_maps(run: _Finished, part: CorpusPart) -> Iterator[tuple[str, str, bytes]]:
+    """Key, suffix and bytes of each label map of a part, in the order of its manifest."""
     if run.to == "webdataset":
         with tarfile.open(run.destination / f"{part.name}.tar", "r|") as archive:
             for member in archive:
@@ -139,7 +137,7 @@ def _label_maps(run: _Finished, part: Part) -> Iterator[tuple[str, str, bytes]]:
 
 
 def read_labels(data: bytes, suffix: str) -> Tensor:
-    """A label map (H, W) int32 that `encoded_labels` made without a mask."""
+    """A label map (H, W) int32 as `encoded_labels` writes it without a mask."""
     if suffix == ".npz":
         with np.load(io.BytesIO(data), allow_pickle=False) as stored:
             return torch.from_numpy(stored["labels"].astype(np.int32))

@@ -11,7 +11,7 @@ from pixtree.cli.errors import FAILURE, UsageError, reported
 from pixtree.cli.examples import with_examples
 
 if TYPE_CHECKING:
-    from pixtree.batch.parts import Outcome
+    from pixtree.batch import PartResult
 
 EXAMPLES = (
     "pixtree batch segment photos labels --tokens 200",
@@ -156,8 +156,8 @@ class _Bar:
     def __exit__(self, *_: object) -> None:
         self.bar.stop()
 
-    def tell(self, outcome: "Outcome", parts: int) -> None:
+    def tell(self, result: "PartResult", parts: int) -> None:
         """One part is done."""
-        self.pictures += outcome.done + outcome.failed
+        self.pictures += result.done + result.failed
         rate = self.pictures / (time.monotonic() - self.start)
         self.bar.update(self.task, total=parts, advance=1, description=f"parts, {rate:.1f} pictures/s")

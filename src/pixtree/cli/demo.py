@@ -8,7 +8,7 @@ import typer
 from pixtree.cli.errors import UsageError, reported
 
 if TYPE_CHECKING:
-    from pixtree.app.model import Model
+    from pixtree.app.demo_model import DemoModel
 
 PORT = 8000
 
@@ -35,8 +35,7 @@ def demo(
     if (model is None) != (weights is None):
         raise UsageError("a model needs --model and --weights, got one of them; give both or none")
     try:
-        from pixtree.app.server import create_app
-        from pixtree.app.serving import hosts_for, listening, serve
+        from pixtree.app.server import create_app, hosts_for, listening, serve
     except ImportError as error:
         raise ImportError(f"the web app needs FastAPI and uvicorn ({error}); run pip install 'pixtree[app]'") from error
     from pixtree.app.limits import MEBIBYTE, Limits
@@ -49,7 +48,7 @@ def demo(
     serve(app, listener, host, address, open_browser=open_browser)
 
 
-def _model(name: str, weights: Path) -> "Model":
-    from pixtree.app.model import Model
+def _model(name: str, weights: Path) -> "DemoModel":
+    from pixtree.app.demo_model import DemoModel
 
-    return Model.load(name, weights)
+    return DemoModel.load(name, weights)

@@ -102,7 +102,7 @@ def salient(
     from pixtree.evaluation.report import table
     from pixtree.evaluation.salient import Found, Way, measured, summary
     from pixtree.evaluation.variants import model_of
-    from pixtree.tasks.sides import checked_rule
+    from pixtree.tasks.token_graph import checked_rule
 
     photos, rule = labelled_set(folder, "salient", limit=limit), checked_rule(side)
     loaded = model_of(model, weights)

@@ -171,7 +171,7 @@ def _segmented(job: Job, cutting: Cutting, stage: Callable[[str], None]) -> Done
 
 def _tiled(job: Job, tokens: int, tile: int, window: Any, stage: Callable[[str], None]) -> Done:
     """One picture, tile by tile."""
-    from pixtree.tasks.tiles import segment_tiles
+    from pixtree.tasks.segment_tiles import segment_tiles
 
     output = job.targets["output"]
     segment_tiles(job.source, output, tokens, tile=tile, window=window, tell=lambda done, tiles: stage(f"tile {done} of {tiles}"))

@@ -85,12 +85,12 @@ def coarse_oracle(
 
     Rows have the number of the block, from 1, and `regions`, the tokens that are left after it; only the last has a boundary F.
     """
-    from pixtree.tasks.salient import colour_picture, seen_by
+    from pixtree.tasks.salient import colour_image, seen_by
 
     tallies = [Tally(classes) for _ in model.counts]
     for image in images:
         truth = image.labels()
-        _, tree = model.forward_tree(seen_by(model, colour_picture(image.pixels()), size))
+        _, tree = model.forward_tree(seen_by(model, colour_image(image.pixels()), size))
         for block, tally in enumerate(tallies):
             maps = functional.interpolate(tree.maps(block)[:, None].float(), truth.shape, mode="nearest-exact")
             tally.add(maps[0, 0].numpy().astype(np.int64), truth, boundaries=tally is tallies[-1])

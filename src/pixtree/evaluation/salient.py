@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from pixtree.evaluation.labelled_folders import IGNORED, LabelledImage
 from pixtree.models.facets import Facet, Reading
-from pixtree.tasks.affinity import Affinity, affinity_for
 from pixtree.tasks.salient import SIZE, TOKENS, Scenery, refined, scenery_of
 from pixtree.tasks.segment import hierarchy
-from pixtree.tasks.sides import RULES
+from pixtree.tasks.token_graph import RULES, Affinity, affinity_for
 
 Values = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -1,23 +1,22 @@
-"""Images from outside, files, arrays and tensors, in one checked form: (C, H, W), uint8 or float32 in 0..1."""
+"""Images in any form, files, arrays and tensors, as one checked form: (C, H, W), uint8 or float32 in 0..1."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, Union
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pixtree.images.layout import arranged, as_tensor, channels_first, check_size
+from pixtree.images import arrays
+from pixtree.images.arrays import Window
 from pixtree.images.reading import decoded
-from pixtree.images.values import in_range, type_name
-from pixtree.images.window import Window, checked_window, windowed
 
 if TYPE_CHECKING:
     import PIL.Image
 
 # Union, not |: the name of PIL's class stays a string, so that arrays and tensors need no Pillow.
-Image: TypeAlias = Union[str, Path, "PIL.Image.Image", NDArray[Any], Tensor]
+Image: TypeAlias = Union[str, Path, bytes, IO[bytes], "PIL.Image.Image", NDArray[Any], Tensor]
 ChannelAxis: TypeAlias = int | Literal["auto"] | None
 
 __all__ = ["ChannelAxis", "Image", "Window", "checked", "checked_inside", "checked_mask"]
@@ -33,15 +32,16 @@ def checked(
 ) -> Tensor:
     """The one form of an image: (C, H, W), or (B, C, H, W) for a 4-D tensor; uint8, or float32 in 0..1; contiguous.
 
-    A file is turned upright by its EXIF tag; a PIL image keeps its own grid. Alpha of both, a transparent palette
-    entry or colour key too, is composited over white. Grey stays one channel, all other modes become RGB; colour profiles
-    are ignored. A file of several pages or frames needs `page`, from 0. Pillow reads 16-bit grey in full, 16-bit colour as
-    8 bit; TIFF files that it cannot read in full, with many channels for example, need tifffile.
+    A file is a path, its bytes, or a binary stream of them, which is read to its end. It is turned upright by its EXIF tag; a PIL
+    image keeps its own grid. Alpha of both, including a transparent palette entry or colour key, is composited over white. Grey
+    stays one channel, all other modes become RGB; colour profiles are ignored. A file of several pages or frames needs `page`,
+    from 0. Pillow reads 16-bit grey exactly, 16-bit colour as 8 bit; TIFF files that it cannot read exactly, with many channels
+    for example, need tifffile.
     With `alpha`, files and PIL images have four channels, RGBA, and nothing is composited.
 
     An array is (H, W), or (H, W, C) with the channels at `channel_axis` (None: a 2-D grey image; "auto": the last axis, if it has
     at most 4); a tensor is always (C, H, W) or (B, C, H, W), is detached and stays on its device. Their channels, 1 to 64, are
-    taken as they are: a fourth one is no alpha. uint8 stays; bool becomes 0 or 255; uint16 is divided by 65535; floats must lie in
+    taken as they are: a fourth one is not alpha. uint8 stays; bool becomes 0 or 255; uint16 is divided by 65535; floats must lie in
     0..1. The result may share memory with the input.
 
     With `window`, (low, high) or "auto", numbers of any type are taken: `low` and all below becomes 0, `high` and all above 1.
@@ -49,7 +49,9 @@ def checked(
     if isinstance(image, np.ma.MaskedArray) and np.ma.is_masked(image):
         hidden = int(np.ma.getmaskarray(image).sum())
         raise ValueError(f"an image without a mask is needed here, got {hidden} masked values; pass image.filled(0)")
-    return _picture(_raw(image, channel_axis, alpha, page, window is not None), alpha and not _is_array(image), window)
+    return _converted(
+        _raw(image, channel_axis, alpha, page, window is not None), alpha and not isinstance(image, Tensor | np.ndarray), window
+    )
 
 
 def checked_inside(
@@ -60,29 +62,29 @@ def checked_inside(
     window: Window | None = None,
     page: int | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """An image as `checked` gives it, and its pixels that count, (H, W) bool or None for all: those of `mask`.
+    """An image as `checked` returns it, and the pixels inside `mask`, (H, W) bool or None for all.
 
-    Of a masked array those also count out whose value is masked in any channel. Pixels outside may have any value, NaN too; they
-    are black in the result unless they are bytes, and no part of the percentiles of window="auto".
+    Pixels of a masked array that are masked in any channel are outside, too. Pixels outside may have any value, including NaN; they
+    are black in the result unless they are bytes, and do not count for the percentiles of window="auto".
     """
     raw = _raw(image, channel_axis, False, page, window is not None)
     inside = checked_mask(mask, (int(raw.shape[-2]), int(raw.shape[-1])))
     if isinstance(image, np.ma.MaskedArray) and np.ma.is_masked(image):
-        shown = ~channels_first(np.ma.getmaskarray(image), channel_axis).any(dim=0)
+        shown = ~arrays.channels_first(np.ma.getmaskarray(image), channel_axis).any(dim=0)
         inside = checked_mask(shown if inside is None else shown & inside.cpu(), (int(raw.shape[-2]), int(raw.shape[-1])))
-    return _picture(raw, False, window, inside), inside
+    return _converted(raw, False, window, inside), inside
 
 
 def checked_mask(mask: Image | None, shape: tuple[int, int]) -> Tensor | None:
-    """The pixels that count, (H, W) bool, on the mask's device; None stands for all of them.
+    """The pixels inside a mask, (H, W) bool, on the mask's device; None stands for all of them.
 
-    Inside is True or non-zero; of a file or PIL image all that is neither black nor transparent.
+    Inside is True or non-zero; in a file or PIL image, everything that is neither black nor transparent.
     """
     if mask is None:
         return None
-    values = mask.detach() if isinstance(mask, Tensor) else as_tensor(_mask_array(mask))
+    values = mask.detach() if isinstance(mask, Tensor) else arrays.as_tensor(_mask_array(mask))
     if values.dtype.is_floating_point or values.dtype.is_complex:
-        raise ValueError(f"a mask must be bool or integer, got {type_name(values)}; pass mask > 0.5")
+        raise ValueError(f"a mask must be bool or integer, got {arrays.type_name(values)}; pass mask > 0.5")
     if tuple(values.shape) != tuple(shape):
         raise ValueError(
             f"a mask must have the image's height and width, {tuple(shape)}, got {tuple(values.shape)}; "
@@ -94,37 +96,33 @@ def checked_mask(mask: Image | None, shape: tuple[int, int]) -> Tensor | None:
     return inside
 
 
-def _is_array(image: Image) -> bool:
-    return isinstance(image, Tensor | np.ndarray)
-
-
 def _raw(image: Image, channel_axis: ChannelAxis, alpha: bool, page: int | None, exact: bool) -> Tensor:
-    """An image (..., C, H, W) with the numbers that it came with; `exact` refuses files whose numbers Pillow would round."""
+    """An image (..., C, H, W) with its own values; `exact` refuses files whose values Pillow would round."""
     if isinstance(image, Tensor | np.ndarray):
         if page is not None:
             raise ValueError(f"page= chooses a page of a file, got {type(image).__name__} and page={page}; pass image[{page}]")
-        raw = arranged(image.detach()) if isinstance(image, Tensor) else channels_first(image, channel_axis)
+        raw = arrays.arranged(image.detach()) if isinstance(image, Tensor) else arrays.channels_first(image, channel_axis)
     else:
-        raw = channels_first(decoded(image, None if alpha else "white", page, exact), -1)
-    check_size(tuple(raw.shape))
+        raw = arrays.channels_first(decoded(image, None if alpha else "white", page, exact), -1)
+    arrays.check_size(tuple(raw.shape))
     return raw
 
 
-def _picture(raw: Tensor, has_alpha: bool, window: Window | None, inside: Tensor | None = None) -> Tensor:
+def _converted(raw: Tensor, has_alpha: bool, window: Window | None, inside: Tensor | None = None) -> Tensor:
     """Pixels (..., C, H, W) of any accepted type as uint8 or as float32 in 0..1."""
     if inside is not None and raw.dtype not in (torch.uint8, torch.bool):
         raw = torch.where(inside.to(raw.device), raw, torch.zeros((), dtype=raw.dtype, device=raw.device))
     if window is None:
-        return in_range(raw)
-    chosen = checked_window(window)
+        return arrays.in_range(raw)
+    chosen = arrays.checked_window(window)
     if not has_alpha:
-        return windowed(raw, chosen, inside)
+        return arrays.windowed(raw, chosen, inside)
     opaque = 255 if raw.dtype == torch.uint8 else 1 if raw.is_floating_point() else 65535
-    return torch.cat((windowed(raw[:3], chosen, inside), raw[3:].to(torch.float32) / opaque))
+    return torch.cat((arrays.windowed(raw[:3], chosen, inside), raw[3:].to(torch.float32) / opaque))
 
 
 def _mask_array(mask: Any) -> NDArray[Any]:
-    """A mask given as an array, file or PIL image; of colours, whether they are black."""
+    """A mask given as an array, file or PIL image; colours count as inside unless they are black."""
     if isinstance(mask, np.ndarray):
         return mask
     pixels = decoded(mask, "black")

@@ -1,8 +1,8 @@
-"""Rasters: pictures that are read rectangle by rectangle, because they need not fit into memory."""
+"""Rasters: images that are read rectangle by rectangle, because they may not fit into memory."""
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pixtree.images import checked
+from pixtree.images.arrays import Window, checked_window
 from pixtree.images.reading import one_sentence
-from pixtree.images.tiff import ASSOCIATED, INSTALL, MAGIC, UNASSOCIATED, check_pixels, composited
-from pixtree.images.window import Window, checked_window
+from pixtree.images.tiff import ASSOCIATED, INSTALL, MAGIC, UNASSOCIATED, check_pixels, composited, head_of
 
 COLOURS = ("MINISBLACK", "RGB", "YCBCR")  # photometric interpretations
 SEPARATE = 2  # a planar configuration: every channel has tiles of its own
@@ -23,7 +23,7 @@ Cut: TypeAlias = Callable[[int, int, int, int], NDArray[Any]]  # top, left, bott
 
 
 class Raster(NamedTuple):
-    """A picture of (H, W) pixels; `read(top, left, bottom, right)` gives a rectangle of it as a checked image (C, h, w)."""
+    """An image of (H, W) pixels; `read(top, left, bottom, right)` returns a rectangle of it as a checked image (C, h, w)."""
 
     shape: tuple[int, int]
     read: Callable[[int, int, int, int], Tensor]
@@ -34,28 +34,31 @@ def opened(source: Any, window: Window | None = None) -> Iterator[Raster]:
     """The raster of a TIFF or .npy file, or of anything with a shape (H, W[, C]) that can be sliced, such as a memory map.
 
     TIFF files are read by rasterio where it is installed, else by tifffile, which knows fewer compressions; of a file with several
-    images, the first is read. Colours and `window` are as in `pixtree.segment`, but for window="auto", which would need all pixels.
+    images, the first is read. Colours and `window` are as in `pixtree.segment`, except window="auto", which would need all pixels.
     """
     if window is not None and checked_window(window) == "auto":
-        raise ValueError('a window of a picture in tiles is (low, high), got "auto"; look at a part of it to choose them')
+        raise ValueError('a window of an image in tiles is (low, high), got "auto"; look at a part of it to choose them')
     if not isinstance(source, str | os.PathLike):
         if len(getattr(source, "shape", ())) not in (2, 3):
-            raise ValueError(f"a picture in tiles is a file or an array (H, W[, C]), got {type(source).__name__}; pass one of them")
+            raise ValueError(f"an image in tiles is a file or an array (H, W[, C]), got {type(source).__name__}; pass one of them")
         yield _raster(source.shape, lambda *box: np.asarray(source[box[0] : box[2], box[1] : box[3]]), window)
         return
     path = Path(source)
     if not path.is_file():
-        raise FileNotFoundError(f"a picture in tiles is a file, but '{path}' does not exist or is a folder; check the path")
+        raise FileNotFoundError(f"an image in tiles is a file, but '{path}' does not exist or is a folder; check the path")
     if path.suffix == ".npy":
-        with one_sentence(f"'{path}'", path):
+        with _faults(path):
             stored = np.load(path, mmap_mode="r", allow_pickle=False)
         yield _raster(stored.shape, lambda *box: np.array(stored[box[0] : box[2], box[1] : box[3]]), window)
         return
-    with path.open("rb") as stream:
-        if stream.read(4) not in MAGIC:
-            raise ValueError(f"tiles are read from TIFF and .npy files, '{path}' is neither; convert it, or read it as a whole")
+    if head_of(path) not in MAGIC:
+        raise ValueError(f"tiles are read from TIFF and .npy files, '{path}' is neither; convert it, or read it as a whole")
     with (_by_rasterio if find_spec("rasterio") else _by_tifffile)(path) as (shape, cut):
         yield _raster(shape, cut, window)
+
+
+def _faults(path: Path) -> AbstractContextManager[None]:
+    return one_sentence(f"'{path}'", path)
 
 
 def _raster(shape: tuple[int, ...], cut: Cut, window: Window | None) -> Raster:
@@ -73,17 +76,17 @@ def _by_rasterio(path: Path) -> Iterator[tuple[tuple[int, ...], Cut]]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        with one_sentence(f"'{path}'", path):
+        with _faults(path):
             file = rasterio.open(path)
     with file:
-        with one_sentence(f"'{path}'", path):
+        with _faults(path):
             check_pixels(max(rows * columns for rows, columns in file.block_shapes))
         if ColorInterp.palette in file.colorinterp:
             raise ValueError(f"tiles of grey and colours are read, '{path}' has a palette; convert it to RGB")
         extra = (UNASSOCIATED,) if file.colorinterp[-1] == ColorInterp.alpha else ()
 
         def cut(top: int, left: int, bottom: int, right: int) -> NDArray[Any]:
-            with one_sentence(f"'{path}'", path):
+            with _faults(path):
                 bands = file.read(window=((top, bottom), (left, right)))
             return composited(np.moveaxis(bands, 0, 2), extra, "white")
 
@@ -96,20 +99,20 @@ def _by_tifffile(path: Path) -> Iterator[tuple[tuple[int, ...], Cut]]:
         raise ImportError(f"tiles of '{path}' need tifffile or rasterio, which are not installed; {INSTALL}")
     import tifffile
 
-    with one_sentence(f"'{path}'", path):
+    with _faults(path):
         file = tifffile.TiffFile(path)
     with file:
         page: Any = file.pages.first
         if page.photometric is None or page.photometric.name not in COLOURS or page.imagedepth != 1:
             raise ValueError(f"tiles of grey and colours are read, '{path}' has neither; convert it to RGB")
         rows, columns = _grid(page)
-        with one_sentence(f"'{path}'", path):
+        with _faults(path):
             check_pixels(rows * columns)
         alpha = tuple(int(kind) for kind in page.extrasamples)
         extra = alpha if alpha in ((ASSOCIATED,), (UNASSOCIATED,)) else ()
 
         def cut(top: int, left: int, bottom: int, right: int) -> NDArray[Any]:
-            with one_sentence(f"'{path}'", path):
+            with _faults(path):
                 return composited(_decoded(page, top, left, bottom, right), extra, "white")
 
         yield (page.imagelength, page.imagewidth, page.samplesperpixel - len(extra)), cut
@@ -143,7 +146,7 @@ def _decoded(page: Any, top: int, left: int, bottom: int, right: int) -> NDArray
 
 
 def _chunk(page: Any, index: int) -> NDArray[Any] | None:
-    """One tile or strip (h, w, C) of a page, None where the file has left it out."""
+    """One tile or strip (h, w, C) of a page; None where the file leaves it out."""
     length = page.databytecounts[index]
     if length == 0:
         return None

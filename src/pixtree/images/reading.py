@@ -1,8 +1,9 @@
-"""Pixels of files and PIL images: which page, which mode, and one sentence for everything that decoders do not like."""
+"""Pixels of image files and PIL images: which page, which mode, and one sentence for every fault of a decoder."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -10,19 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixtree.images import tiff
-from pixtree.images.pages import FileFaultError, chosen_page
+from pixtree.images.tiff import FileFaultError, Source, chosen_page
 
 if TYPE_CHECKING:
     import PIL.Image
 
 Background: TypeAlias = Literal["white", "black"]
-FRAMES = ("GIF", "WEBP", "PNG", "AVIF", "TIFF")  # formats whose frames are pictures of their own; a phone's MPO has one and helpers
+FRAMES = ("GIF", "WEBP", "PNG", "AVIF", "TIFF")  # formats whose frames are images of their own; a phone's MPO has one and helpers
 
 
 def decoded(image: Any, background: Background | None, page: int | None = None, exact: bool = False) -> NDArray[Any]:
-    """Pixels of a file or a PIL image: (H, W), (H, W, C) or, without a background, (H, W, 4); of a multichannel TIFF its channels.
+    """Pixels of an image file or a PIL image: (H, W), (H, W, C) or, without a background, (H, W, 4).
 
-    They are uint8, uint16, int32 or float32, and of a TIFF of any type. `exact` refuses files whose numbers Pillow would round.
+    A file is a path, its bytes, or a stream of them. Pixels are uint8, uint16, int32 or float32; a multichannel TIFF has its own
+    channels and type. `exact` refuses files whose values Pillow would round.
     """
     import PIL.Image
 
@@ -31,54 +33,65 @@ def decoded(image: Any, background: Background | None, page: int | None = None, 
             raise ValueError(f"page= chooses a page of a file, got a PIL image and page={page}; call image.seek({page})")
         with one_sentence("the PIL image"):
             return _pixels(image, background)
-    if isinstance(image, str | os.PathLike):
-        return _read(Path(image), background, page, exact)
-    raise TypeError(f"an image is a path, PIL image, array or tensor, got {type(image).__name__}; try numpy.asarray")
+    source, name = _source(image)
+    with one_sentence(name, source):
+        found = tiff.read(source, name, page, background)
+        return _read(source, name, background, page, exact) if found is None else found
 
 
-def _read(path: Path, background: Background | None, page: int | None, exact: bool) -> NDArray[Any]:
-    """Pixels of an image file, upright and read to the end, so that a truncated one fails here."""
-    import PIL.Image
-    import PIL.ImageOps
-
+def _source(image: Any) -> tuple[Source, str]:
+    """An image file and its name in messages; streams are read to their end, and named by their attribute `name`, if any."""
+    content = image.read() if hasattr(image, "read") else image
+    if isinstance(content, bytes):
+        name = getattr(image, "name", None)
+        return BytesIO(content), f"'{name}'" if isinstance(name, str) else "the given data"
+    if not isinstance(image, str | os.PathLike):
+        raise TypeError(
+            f"an image is a path, bytes, a PIL image, an array or a tensor, got {type(image).__name__}; try numpy.asarray"
+        )
+    path = Path(image)
     if path.is_dir():
         raise ValueError(f"an image file is needed, got the folder '{path}'; name one file in it")
     if not path.exists():
         raise FileNotFoundError(f"an image file is needed, but '{path}' does not exist; check the path")
-    with one_sentence(f"'{path}'", path):
-        found = tiff.read(path, page, background)
-        if found is not None:
-            return found
-        with PIL.Image.open(path) as image:
-            image.seek(_frame(image, path, page))
-            if exact and ";16" in str(image.tile) and image.mode in ("RGB", "RGBA", "LA"):
-                raise FileFaultError(
-                    f"a window needs the numbers of '{path}', but Pillow reads 16-bit colours as 8 bit; save it as TIFF "
-                    f"({tiff.INSTALL}), or pass an array"
-                )
-            image.load()
-            PIL.ImageOps.exif_transpose(image, in_place=True)
-            return _pixels(image, background)
+    return path, f"'{path}'"
 
 
-def _frame(image: "PIL.Image.Image", path: Path, page: int | None) -> int:
+def _read(source: Source, name: str, background: Background | None, page: int | None, exact: bool) -> NDArray[Any]:
+    """Pixels of an image file as Pillow decodes it, upright and read to the end, so that a truncated file fails here."""
+    import PIL.Image
+    import PIL.ImageOps
+
+    with PIL.Image.open(source) as image:
+        image.seek(_frame(image, name, page))
+        if exact and ";16" in str(image.tile) and image.mode in ("RGB", "RGBA", "LA"):
+            raise FileFaultError(
+                f"a window needs the exact values of {name}, but Pillow reads 16-bit colours as 8 bit; save it as TIFF "
+                f"({tiff.INSTALL}), or pass an array"
+            )
+        image.load()
+        PIL.ImageOps.exif_transpose(image, in_place=True)
+        return _pixels(image, background)
+
+
+def _frame(image: "PIL.Image.Image", name: str, page: int | None) -> int:
     """The frame to read: the only one, or the one that is asked for."""
     frames = [0]
     count = int(getattr(image, "n_frames", 1))
     if image.format in FRAMES and count > 1:
-        frames = [frame for frame in range(count) if image.format != "TIFF" or _is_picture(image, frame)]
-    return frames[chosen_page(len(frames), path, page)]
+        frames = [frame for frame in range(count) if image.format != "TIFF" or _is_page(image, frame)]
+    return frames[chosen_page(len(frames), name, page)]
 
 
-def _is_picture(image: "PIL.Image.Image", frame: int) -> bool:
-    """Whether a frame of a TIFF is a page: a smaller copy of another one or a mask of transparency is none."""
+def _is_page(image: "PIL.Image.Image", frame: int) -> bool:
+    """Whether a frame of a TIFF is a page, and not a smaller copy of one or a transparency mask."""
     image.seek(frame)
     return not int(image.tag_v2.get(tiff.SUBFILE, 0)) & tiff.COPY_OR_MASK  # type: ignore[attr-defined]
 
 
 @contextmanager
 def larger_images(pixels: int | None) -> Iterator[None]:
-    """Let Pillow open images of so many pixels inside: it warns above its limit, and refuses above twice that. None is its own."""
+    """Change Pillow's limit of pixels inside the block: it warns above the limit and refuses twice as many. None keeps its own."""
     import PIL.Image
 
     before = PIL.Image.MAX_IMAGE_PIXELS
@@ -90,8 +103,8 @@ def larger_images(pixels: int | None) -> Iterator[None]:
 
 
 @contextmanager
-def one_sentence(name: str, path: Path | None = None) -> Iterator[None]:
-    """Turn all errors of decoders inside into one ValueError that says what to do."""
+def one_sentence(name: str, source: Source | None = None) -> Iterator[None]:
+    """Turn all errors of decoders inside the block into one ValueError with a remedy."""
     import PIL.Image
 
     try:
@@ -104,17 +117,14 @@ def one_sentence(name: str, path: Path | None = None) -> Iterator[None]:
             "shrink it, or raise PIL.Image.MAX_IMAGE_PIXELS (--max-pixels on the command line) if you trust it"
         ) from fault
     except PIL.UnidentifiedImageError as fault:
-        raise ValueError(f"a readable PNG, JPEG, WebP or TIFF is needed, {_unidentified(name, path)}") from fault
+        raise ValueError(f"a readable PNG, JPEG, WebP or TIFF is needed, {_unidentified(name, source)}") from fault
     except Exception as fault:  # decoders leak OSError, SyntaxError, struct.error, zlib.error and more
         raise ValueError(f"an intact image is needed, got {name} ({fault}); get it again or save it as PNG") from fault
 
 
-def _unidentified(name: str, path: Path | None) -> str:
-    """The reason why Pillow does not know the file, from its first bytes."""
-    head = b"?"
-    if path is not None and path.is_file():
-        with path.open("rb") as stream:
-            head = stream.read(4)
+def _unidentified(name: str, source: Source | None) -> str:
+    """The reason why Pillow cannot identify a file, from its first bytes."""
+    head = b"?" if source is None or (isinstance(source, Path) and not source.is_file()) else tiff.head_of(source)
     if not head:
         return f"but {name} is empty; save or download it again"
     if head in tiff.MAGIC:
@@ -140,7 +150,7 @@ def _pixels(image: "PIL.Image.Image", background: Background | None) -> NDArray[
 
 
 def _composited(image: "PIL.Image.Image", background: Background) -> "PIL.Image.Image":
-    """An image with alpha in any form as it looks on a page of one colour, RGBA."""
+    """An image with any kind of alpha composited over one colour, RGBA."""
     import PIL.Image
 
     page = PIL.Image.new("RGBA", image.size, background)
@@ -153,7 +163,7 @@ def _with_alpha(grey: NDArray[Any], alpha: NDArray[Any]) -> NDArray[Any]:
 
 
 def _deep_grey(image: "PIL.Image.Image", background: Background | None) -> NDArray[Any]:
-    """16-bit grey as uint16, that of a PNG too, which older Pillows hold in 32 bits; other 32-bit grey stays int32."""
+    """16-bit grey as uint16, also of a PNG, which older Pillows hold in 32 bits; other 32-bit grey stays int32."""
     array = np.asarray(image)
     if image.mode.startswith("I;16") or image.format == "PNG":
         array = array.astype(np.uint16)

@@ -1,19 +1,19 @@
-"""TIFF files of science: many channels, pages, and numbers that Pillow would round or refuse. They need tifffile, an extra."""
+"""Scientific TIFF files: several pages, many channels, and values that Pillow would round or refuse. Needs tifffile, an extra."""
 
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.images.pages import FileFaultError, chosen_page
-
+Source: TypeAlias = Path | BytesIO  # an image file, or its content
 MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 INSTALL = "run pip install 'pixtree[tiff]'"
 SUBFILE, ORIENTATION = 254, 274  # tags
-COPY_OR_MASK = 1 | 4  # bits of SUBFILE: a smaller copy, as in a pyramid, and a mask of transparency
+COPY_OR_MASK = 1 | 4  # bits of SUBFILE: a smaller copy, as in a pyramid, and a transparency mask
 PLAIN_BITS = (1, 8)
 READ = ("MINISBLACK", "RGB")  # photometric interpretations that are taken as they are
 ASSOCIATED, UNASSOCIATED = 1, 2  # alpha, in the colours already or not
@@ -28,21 +28,41 @@ UPRIGHT: dict[int, Callable[[NDArray[Any]], NDArray[Any]]] = {
 }
 
 
-def read(path: Path, page: int | None, background: str | None) -> NDArray[Any] | None:
-    """Pixels (H, W) or (H, W, C) of a TIFF; None where Pillow reads it as well, or is the only one that can.
+class FileFaultError(ValueError):
+    """An intact file that is not what was asked for; its message is complete."""
+
+
+def chosen_page(count: int, name: str, page: int | None) -> int:
+    """The requested page of a file with `count` pages; a file of one page needs no choice. name: of the file, for messages."""
+    if page is None:
+        if count > 1:
+            raise FileFaultError(f"an image is one page of a file, got {count} pages in {name}; choose one, from page=0 on")
+        return 0
+    if not 0 <= page < count:
+        raise FileFaultError(f"{name} has {count} page{'' if count == 1 else 's'}, from 0 on, got page={page}; choose one of them")
+    return page
+
+
+def head_of(source: Source) -> bytes:
+    """The first four bytes of a file, which tell its format."""
+    if isinstance(source, BytesIO):
+        return source.getbuffer()[:4].tobytes()
+    with source.open("rb") as stream:
+        return stream.read(4)
+
+
+def read(source: Source, name: str, page: int | None, background: str | None) -> NDArray[Any] | None:
+    """Pixels (H, W) or (H, W, C) of a TIFF; None where Pillow reads it equally well, or may be the only one that can.
 
     Channels that are stored as pages (axes CYX of OME and ImageJ) are one image. Alpha is composited, as for all files.
     """
-    with path.open("rb") as stream:
-        if stream.read(4) not in MAGIC:
-            return None
-    if find_spec("tifffile") is None:
+    if head_of(source) not in MAGIC or find_spec("tifffile") is None:
         return None
     import tifffile
 
     try:
-        with tifffile.TiffFile(path) as file:
-            return _of_file(file, path, page, background)
+        with tifffile.TiffFile(source) as file:
+            return _of_file(file, name, page, background)
     except (tifffile.TiffFileError, ImportError):
         return None  # Pillow's message is as good
     except ValueError as fault:
@@ -51,29 +71,30 @@ def read(path: Path, page: int | None, background: str | None) -> NDArray[Any] |
         raise
 
 
-def _of_file(file: Any, path: Path, page: int | None, background: str | None) -> NDArray[Any] | None:
+def _of_file(file: Any, name: str, page: int | None, background: str | None) -> NDArray[Any] | None:
     pages = [one for one in _each_page(file) if not int(one.subfiletype) & COPY_OR_MASK]
     whole = None if page is not None or len(pages) < 2 else _channels_of_pages(file, len(pages))
     if whole is not None:
         check_pixels(whole.shape[0] * whole.shape[1])
         return whole
-    one = pages[chosen_page(len(pages), path, page)]
+    one = pages[chosen_page(len(pages), name, page)]
     if _is_plain(one) or one.photometric is None or one.photometric.name not in READ:
         return None
     check_pixels(one.imagewidth * one.imagelength)
     if one.axes not in ("YX", "YXS", "SYX"):
         raise FileFaultError(
-            f"an image is one page of a file, got a volume with axes {one.axes} in '{path}'; pass a slice as an array"
+            f"an image is one page of a file, got a volume with axes {one.axes} in {name}; pass a slice as an array"
         )
     pixels: NDArray[Any] = one.asarray()
     pixels = np.moveaxis(pixels, 0, 2) if one.axes == "SYX" else pixels
     pixels = composited(pixels, one.extrasamples, background)
-    turned: NDArray[Any] = UPRIGHT.get(_orientation(one), np.asarray)(pixels)
+    tag = one.tags.get(ORIENTATION)
+    turned: NDArray[Any] = UPRIGHT.get(1 if tag is None else int(tag.value), np.asarray)(pixels)
     return turned
 
 
 def _each_page(file: Any) -> Iterator[Any]:
-    """The pages of a file, each of which says where the next one is; tifffile would follow a circle for ever."""
+    """The pages of a file, each of which points to the next one; tifffile would follow a circle forever."""
     seen: set[int] = set()
     for page in file.pages:
         if page.offset in seen:
@@ -83,7 +104,7 @@ def _each_page(file: Any) -> Iterator[Any]:
 
 
 def _is_plain(page: Any) -> bool:
-    """Whether Pillow reads a page with all its numbers: bytes, 16-bit grey and 32-bit floats."""
+    """Whether Pillow reads all values of a page exactly: bytes, 16-bit grey and 32-bit floats."""
     if page.samplesperpixel > 1:
         return bool(page.bitspersample in PLAIN_BITS and page.samplesperpixel <= 4)
     kind = None if page.dtype is None else page.dtype.str[1:]
@@ -91,7 +112,7 @@ def _is_plain(page: Any) -> bool:
 
 
 def _channels_of_pages(file: Any, count: int) -> NDArray[Any] | None:
-    """Channels (H, W, C) that the file's metadata says are its pages; None for stacks of slices or times."""
+    """Channels (H, W, C), if the metadata says that the pages are channels; None for stacks of slices or times."""
     series = file.series[0]
     longer = "".join(axis for axis, length in zip(series.axes, series.shape, strict=True) if length > 1 or axis in "YX")
     if longer != "CYX" or len(series.pages) != count:
@@ -101,7 +122,7 @@ def _channels_of_pages(file: Any, count: int) -> NDArray[Any] | None:
 
 
 def check_pixels(count: int) -> None:
-    """Pillow's limit for files that unpack to more than anyone expects."""
+    """Apply Pillow's limit against decompression bombs."""
     import PIL.Image
 
     if PIL.Image.MAX_IMAGE_PIXELS is not None and count > 2 * PIL.Image.MAX_IMAGE_PIXELS:
@@ -117,8 +138,3 @@ def composited(pixels: NDArray[Any], extra: tuple[int, ...], background: str | N
     ground = most if background == "white" else 0.0
     colours = pixels[..., :-1] * (alpha if int(extra[0]) == UNASSOCIATED else 1.0) + ground * (1.0 - alpha)
     return (colours if pixels.dtype.kind == "f" else np.rint(colours)).astype(pixels.dtype)
-
-
-def _orientation(page: Any) -> int:
-    tag = page.tags.get(ORIENTATION)
-    return 1 if tag is None else int(tag.value)

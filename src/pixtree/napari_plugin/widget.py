@@ -12,7 +12,7 @@ FIRST_COUNT = 200
 
 
 class RegionsWidget(QWidget):
-    """A dock widget of napari; `napari_viewer` is a Viewer, or a ViewerModel where there is no window."""
+    """A dock widget of napari; `napari_viewer` is a Viewer, or a ViewerModel without a window."""
 
     def __init__(self, napari_viewer: Any) -> None:
         super().__init__()
@@ -21,13 +21,13 @@ class RegionsWidget(QWidget):
         self.source: Any = None
         self.image, self.grow = QComboBox(), QPushButton("Grow the tree")
         self.slider, self.count = QSlider(Qt.Orientation.Horizontal), QSpinBox()
-        self.point, self.said = QPushButton("Select by pointing"), QLabel("")
+        self.point, self.message = QPushButton("Select by pointing"), QLabel("")
         self.slider.setRange(0, STEPS)
         layout = QFormLayout(self)
         for name, widget in (("Image", self.image), ("", self.grow), ("Regions", self.slider), ("", self.count)):
             layout.addRow(name, widget)
         layout.addRow(self.point)
-        layout.addRow(self.said)
+        layout.addRow(self.message)
         self._enable(False)
         self.grow.clicked.connect(self.grow_tree)
         self.slider.valueChanged.connect(self._slid)
@@ -42,7 +42,7 @@ class RegionsWidget(QWidget):
             widget.setEnabled(ready)
 
     def _list_images(self, event: Any = None) -> None:
-        """Offer the image layers of the viewer; the chosen one stays chosen."""
+        """List the image layers of the viewer; the chosen one stays chosen."""
         from napari.layers import Image
 
         chosen = self.image.currentText()
@@ -52,14 +52,14 @@ class RegionsWidget(QWidget):
         self.grow.setEnabled(self.image.count() > 0)
 
     def grow_tree(self) -> None:
-        """Grow the tree of the chosen image and show its first cut; what it refuses is said."""
+        """Grow the tree of the chosen image and show its first cut, or the error."""
         self.source = self.viewer.layers[self.image.currentText()]
         try:
             self.session = Session.of_layer(self.source, self.viewer.dims.current_step)
         except (ValueError, TypeError) as fault:
-            self.said.setText(str(fault))
+            self.message.setText(str(fault))
             return
-        self.said.setText("")
+        self.message.setText("")
         self._enable(True)
         self.count.setRange(1, self.session.most)
         self.count.setValue(min(FIRST_COUNT, self.session.most))
@@ -79,32 +79,32 @@ class RegionsWidget(QWidget):
         self._show(REGIONS, self.session.regions(count))
 
     def _show(self, name: str, labels: Any) -> None:
-        """Put labels into the layer of this name, which is made where it is missing."""
+        """Put labels into the layer of this name, which is created if missing."""
         if name in self.viewer.layers:
             self.viewer.layers[name].data = labels
         else:
             self.viewer.add_labels(labels, name=name, **self._placing())
 
     def _placing(self) -> dict[str, Any]:
-        """Scale and place of the image in the plane, so that what belongs to it lies over it."""
+        """Scale and position of the image in the plane, so that other layers lie over it."""
         return {"scale": self.source.scale[-2:], "translate": self.source.translate[-2:]}
 
     def start_pointing(self) -> None:
-        """Make the two layers of points; every point that is added, moved or removed selects anew."""
+        """Add the two layers of points; every point that is added, moved or removed selects again."""
         for name, colour in ((OUTSIDE, "red"), (INSIDE, "lime")):
             if name not in self.viewer.layers:
                 points = self.viewer.add_points(ndim=2, name=name, face_color=colour, size=8, **self._placing())
                 points.events.data.connect(self.select)
         self.viewer.layers[INSIDE].mode = "add"
         self.viewer.layers.selection.active = self.viewer.layers[INSIDE]
-        self.said.setText("Click on the object; add points to the layer 'outside' where the selection is too large.")
+        self.message.setText("Click on the object; add points to the layer 'outside' where the selection is too large.")
 
     def select(self, event: Any = None) -> None:
-        """Show what the points mean."""
+        """Show the object that the points select."""
         assert self.session is not None
         inside, outside = (self.viewer.layers[name].data if name in self.viewer.layers else [] for name in (INSIDE, OUTSIDE))
         try:
             self._show(SELECTION, self.session.selection(inside, outside))
-            self.said.setText("")
+            self.message.setText("")
         except ValueError as fault:
-            self.said.setText(str(fault))
+            self.message.setText(str(fault))

@@ -1,21 +1,25 @@
-"""What users call: one file per task."""
+"""Tasks: one file per verb of a user, from an image or its tree to labels, masks, drawings or likenesses.
+
+The verbs themselves are names of `pixtree`; names that only some users need are here.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pixtree.tasks.correspond import correspondence, correspondence_picture
+    from pixtree.tasks.token_graph import Affinity
+    from pixtree.tasks.vectorize import rendered
 
-# Public names and the modules that define them, loaded on first use: they load models.
+# Loaded when first asked for: correspondences need timm, which most tasks do without.
 _HOMES = {
+    "Affinity": "token_graph",
     "correspondence": "correspond",
     "correspondence_picture": "correspond",
+    "rendered": "vectorize",
 }
 
-__all__ = [
-    "correspondence",
-    "correspondence_picture",
-]
+__all__ = ["Affinity", "correspondence", "correspondence_picture", "rendered"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Correspondence: which places of one image look to a model like a place of another. [`fig:segvis_main`]"""
+"""Correspondence: which pixels of one image look to a model like a pixel of another. [`fig:segvis_main`]"""
 
 from typing import Any
 
@@ -7,16 +7,14 @@ from numpy.typing import NDArray
 
 from pixtree.images import Image
 from pixtree.models.facets import Facet
-from pixtree.tasks.affinity import Affinity
-from pixtree.tasks.salient import SIZE, TOKENS, colour_picture, scenery_of
-from pixtree.tasks.token_graph import TokenGraph
+from pixtree.tasks.salient import SIZE, TOKENS, colour_image, scenery_of
+from pixtree.tasks.token_graph import Affinity, TokenGraph, Values
 
-Values = NDArray[np.float64]
 Picture = NDArray[np.uint8]
 
-ROWS = (Facet(-1, "row"),)  # what the last block gives on
-MARK, RADIUS = (255, 222, 40), 0.02  # colour of the marked place, and its radius in diagonals
-DARKEST = 0.15  # brightness of the place that is least alike
+LAST_TOKENS = (Facet(-1, "row"),)  # the output of the last block
+MARK, RADIUS = (255, 222, 40), 0.02  # colour of the marked point, and its radius in diagonals
+DARKEST = 0.15  # brightness of the least similar pixel
 
 
 def correspondence(
@@ -26,12 +24,12 @@ def correspondence(
     model: Any,
     *,
     tokens: int | None = TOKENS,
-    facets: tuple[Facet, ...] = ROWS,
+    facets: tuple[Facet, ...] = LAST_TOKENS,
     size: int = SIZE,
 ) -> Values:
     """Cosines (H, W), from −1 to 1, between the token at a point (row, column) of an image and the token of every pixel of another.
 
-    Pass the same image twice to compare places within it. tokens: the model's features are averaged over this many regions of each
+    Pass the same image twice to compare pixels within it. tokens: the model's features are averaged over this many regions of each
     image's tree; None keeps the model's own tokens. facets: the features that are compared. The rest is as in `salient`.
     """
     graphs = [_graph(one, model, tokens, facets, size) for one in (image, other)]
@@ -46,8 +44,8 @@ def correspondence(
 
 
 def correspondence_picture(image: Image, point: tuple[float, float], other: Image, likeness: Values) -> Picture:
-    """The image with its marked point, and beside it the other, places being the brighter the more alike they are: (H, W, 3)."""
-    left, right = (np.ascontiguousarray(colour_picture(one).permute(1, 2, 0).numpy()) for one in (image, other))  # CHW -> HWC
+    """The image with its marked point and, to its right, the other one, in which brighter pixels are more similar: (H, W, 3)."""
+    left, right = (np.ascontiguousarray(colour_image(one).permute(1, 2, 0).numpy()) for one in (image, other))  # CHW -> HWC
     left = left.copy()
     rows, columns = np.ogrid[: left.shape[0], : left.shape[1]]
     away = np.hypot(rows - point[0], columns - point[1]) / np.hypot(*left.shape[:2])
@@ -62,4 +60,4 @@ def correspondence_picture(image: Image, point: tuple[float, float], other: Imag
 
 
 def _graph(image: Image, model: Any, tokens: int | None, facets: tuple[Facet, ...], size: int) -> TokenGraph:
-    return scenery_of(colour_picture(image), model, tokens=tokens, affinity=Affinity(facets), size=size).graph
+    return scenery_of(colour_image(image), model, tokens=tokens, affinity=Affinity(facets), size=size).graph

@@ -1,4 +1,4 @@
-"""Marks: points, boxes and scribbles by which people say which object they mean, as checked pixel masks."""
+"""Marks: points, boxes and scribbles by which users point at objects, as checked pixel masks."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -22,7 +22,7 @@ class ObjectMarks(NamedTuple):
 
 
 def object_marks(inside: Objects, shape: tuple[int, int]) -> dict[int, ObjectMarks]:
-    """The marks of every object by its label; marks of one object only have label 1."""
+    """The marks of every object by its label; a single object without a label gets 1."""
     found = {label: _marks_of_one(marks, shape) for label, marks in _by_label(inside).items()}
     for label, marks in found.items():
         if not (marks.inside.any() or marks.likely.any()):
@@ -32,13 +32,13 @@ def object_marks(inside: Objects, shape: tuple[int, int]) -> dict[int, ObjectMar
 
 
 def names_objects(inside: Objects) -> bool:
-    """Whether marks come with labels of objects, by a mapping or an integer map (H, W)."""
+    """Whether marks have labels of objects, in a mapping or an integer map (H, W)."""
     array = _array(inside)
     return isinstance(inside, Mapping) or (array is not None and _is_label_map(array))
 
 
 def _is_label_map(array: NDArray[Any]) -> bool:
-    return array.ndim == 2 and array.dtype.kind in "iu" and array.shape[1] not in (2, 4)  # those are points and boxes
+    return array.ndim == 2 and array.dtype.kind in "iu" and array.shape[1] not in (2, 4)  # these are points and boxes
 
 
 def outside_marks(outside: Marks | None, shape: tuple[int, int]) -> Mask:
@@ -67,7 +67,7 @@ def check_agreement(objects: Mapping[int, ObjectMarks], outside: Mask) -> None:
 
 
 def check_places(marked: Sequence[Mask], allowed: Mask) -> None:
-    """Refuse marks on pixels that a mask keeps out of the tree."""
+    """Refuse marks on pixels outside the tree's mask."""
     if (lost := np.logical_or.reduce(marked) & ~allowed).any():
         row, column = np.argwhere(lost)[0].tolist()
         raise ValueError(
@@ -102,12 +102,12 @@ def _marks_of_one(marks: Marks, shape: tuple[int, int]) -> ObjectMarks:
 
 
 def _parsed(marks: Marks, shape: tuple[int, int], name: str) -> tuple[NDArray[np.int64], NDArray[np.int64], Mask | None]:
-    """Points (N, 2), boxes (K, 4) and a scribble mask (H, W) of one argument, each checked against the picture."""
+    """Points (N, 2), boxes (K, 4) and a scribble mask (H, W) of one argument, each checked against the image."""
     array = _array(marks)
     if array is not None and array.dtype == np.bool_:
         if array.shape != tuple(shape):
             raise ValueError(
-                f"a scribble mask must have the picture's height and width, {tuple(shape)}, got {array.shape} in {name}=; resize it"
+                f"a scribble mask must have the image's height and width, {tuple(shape)}, got {array.shape} in {name}=; resize it"
             )
         return np.empty((0, 2), np.int64), np.empty((0, 4), np.int64), array.copy()
     rows = _rows(marks if array is None else array, name)
@@ -117,14 +117,14 @@ def _parsed(marks: Marks, shape: tuple[int, int], name: str) -> tuple[NDArray[np
 
 
 def _array(marks: object) -> NDArray[Any] | None:
-    """An array or tensor as an array; None of anything else."""
+    """An array or tensor as an array; None for anything else."""
     if isinstance(marks, Tensor):
         return marks.detach().cpu().numpy()
     return marks if isinstance(marks, np.ndarray) else None
 
 
 def _rows(marks: Any, name: str) -> list[tuple[float, ...]]:
-    """Every mark as two or four numbers; one mark alone may come without a list around it."""
+    """Every mark as two or four numbers; a single mark needs no list around it."""
     expected = f"{name}= takes points (row, column), boxes (top, left, bottom, right) or a bool mask (H, W)"
     try:
         items = list(marks)
@@ -140,13 +140,13 @@ def _rows(marks: Any, name: str) -> list[tuple[float, ...]]:
 
 
 def _places(points: Sequence[tuple[float, ...]], shape: tuple[int, int], name: str) -> NDArray[np.int64]:
-    """Points as the pixels they lie in, (N, 2): coordinates are those of pixel centres."""
+    """The pixels in which points lie, (N, 2): coordinates are those of pixel centres."""
     places = np.floor(np.array(points, np.float64).reshape(-1, 2) + 0.5).astype(np.int64)
     lost = ((places < 0) | (places >= shape)).any(axis=1)
     if lost.any():
         row, column = points[int(np.argmax(lost))]
         raise ValueError(
-            f"marks must lie in the picture of {shape[0]} rows and {shape[1]} columns, got (row {row:g}, column {column:g}) in "
+            f"marks must lie in the image of {shape[0]} rows and {shape[1]} columns, got (row {row:g}, column {column:g}) in "
             f"{name}=; points are (row, column), counted from 0"
         )
     return places
@@ -158,7 +158,7 @@ def _checked_boxes(boxes: Sequence[tuple[float, ...]], shape: tuple[int, int], n
         top, left, bottom, right = box
         if not (0 <= top < bottom <= shape[0] and 0 <= left < right <= shape[1]):
             raise ValueError(
-                f"a box is (top, left, bottom, right) in the picture of {shape[0]} rows and {shape[1]} columns, bottom and right "
+                f"a box is (top, left, bottom, right) in the image of {shape[0]} rows and {shape[1]} columns, bottom and right "
                 f"exclusive, got ({', '.join(f'{side:g}' for side in box)}) in {name}=; check its order"
             )
     return np.rint(np.array(boxes, np.float64).reshape(-1, 4)).astype(np.int64)

@@ -14,16 +14,22 @@ from pixtree.images import Image, checked
 from pixtree.models.facets import Reading, checked_reader, logits_of_some, read
 from pixtree.models.positions import Grid
 from pixtree.models.vit import PixtreeViT
-from pixtree.tasks.affinity import Affinity, affinity_for
-from pixtree.tasks.bilateral import bilateral_solver
-from pixtree.tasks.normalised_cut import cut_vector
 from pixtree.tasks.segment import hierarchy
-from pixtree.tasks.sides import checked_rule, object_side
-from pixtree.tasks.snap import snap
-from pixtree.tasks.token_graph import TokenGraph, labels_at, own_tokens, pooled_tokens
+from pixtree.tasks.snap import bilateral_solver, snap
+from pixtree.tasks.token_graph import (
+    Affinity,
+    TokenGraph,
+    Values,
+    affinity_for,
+    checked_rule,
+    cut_vector,
+    labels_at,
+    object_side,
+    own_tokens,
+    pooled_tokens,
+)
 from pixtree.trees.hierarchy import Hierarchy
 
-Values = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 TOKENS, SIZE = 196, 448
@@ -32,9 +38,9 @@ REFINEMENTS = ("snap", "bilateral")
 
 @dataclass(frozen=True, eq=False)
 class Scenery:
-    """One photo as a model sees it: everything but the choice of the object's side. picture: (3, H, W) uint8."""
+    """One photo as a model sees it: everything but the choice of the object's side. pixels: (3, H, W) uint8."""
 
-    picture: Tensor
+    pixels: Tensor
     model: Any
     reading: Reading
     graph: TokenGraph
@@ -50,7 +56,7 @@ class Scenery:
         return vector
 
     def side(self, vector: Values, rule: str, kept: Mask | None = None) -> Mask:
-        """The tokens (N,) of the object by a rule of `sides.RULES`."""
+        """The tokens (N,) of the object by a rule of `token_graph.RULES`."""
         if kept is None:
             return object_side(self.graph, vector, rule, self.certainty)
         inside = np.zeros(len(kept), bool)
@@ -62,16 +68,16 @@ class Scenery:
         return self.graph.painted(inside.astype(np.float64)) > 0.5
 
     def certainty(self, seen: Mask) -> float:
-        """The probability of the model's own answer if it sees the tokens that lie mostly in a mask (H, W) only."""
+        """The probability of the model's own prediction if it sees only the tokens that lie mostly in a mask (H, W)."""
         own = labels_at(self.reading, seen.shape).ravel()
         count = len(self.reading.features)
         share = np.bincount(own, seen.ravel(), count) / np.maximum(np.bincount(own, minlength=count), 1)
         logits = logits_of_some(self.model, self.reading.entry, torch.from_numpy(share > 0.5))
-        return float(logits.softmax(dim=0)[self._answer])
+        return float(logits.softmax(dim=0)[self._predicted])
 
     @cached_property
-    def _answer(self) -> int:
-        """The class that the model names for the whole picture."""
+    def _predicted(self) -> int:
+        """The class that the model predicts for the whole image."""
         everything = torch.ones(len(self.reading.features), dtype=torch.bool)
         return int(logits_of_some(self.model, self.reading.entry, everything).argmax())
 
@@ -93,11 +99,11 @@ def salient(
     tokens: the model's features are averaged over this many regions of the photo's tree; None (default) cuts the model's own
     tokens, square patches or the regions of a retrofit.
     affinity: which features are compared and how; by default the setting that worked best for the model's family.
-    side: the rule that tells object and background apart, "border" (default), "centre", "largest", "attention" or "occlusion", the
+    side: the rule that separates object and background, "border" (default), "centre", "largest", "attention" or "occlusion", the
     paper's. The first two are priors about photographs, not evidence of the model.
     refine: "snap" (default) moves the outline to contours of the tree, "bilateral" is the bilateral solver, None does neither.
     objects: with more than one, the background is cut again for each further object, and the result is a label map (H, W)
-    int32 in the order of finding, 0 for the background. There may be fewer.
+    int32 in the order in which they were found, 0 for the background. There may be fewer.
 
     >>> import numpy as np, pixtree
     >>> from pixtree.models.timm_import import timm
@@ -108,22 +114,22 @@ def salient(
     ((60, 80), dtype('bool'))
     """
     _check(model, side, refine, objects, size)
-    picture = colour_picture(image)
-    tree = hierarchy(picture) if tokens is not None or refine == "snap" else None
-    scenery = scenery_of(picture, model, tree=tree, tokens=tokens, affinity=affinity, size=size)
-    labels, left = np.zeros(picture.shape[1:], np.int32), np.ones(len(scenery.graph.size), bool)
+    pixels = colour_image(image)
+    tree = hierarchy(pixels) if tokens is not None or refine == "snap" else None
+    scenery = scenery_of(pixels, model, tree=tree, tokens=tokens, affinity=affinity, size=size)
+    labels, left = np.zeros(pixels.shape[1:], np.int32), np.ones(len(scenery.graph.size), bool)
     for number in range(1, objects + 1):
         inside = scenery.side(scenery.cut(left), side, left)
         if not inside.any():
             break
-        mask = refined(scenery.mask(inside), picture, tree, refine)
+        mask = refined(scenery.mask(inside), pixels, tree, refine)
         labels[mask & (labels == 0)] = number
         left &= ~inside
     return labels if objects > 1 else labels > 0
 
 
 def scenery_of(
-    picture: Tensor,
+    pixels: Tensor,
     model: Any,
     *,
     tree: Hierarchy | None = None,
@@ -132,66 +138,66 @@ def scenery_of(
     size: int = SIZE,
     reading: Reading | None = None,
 ) -> Scenery:
-    """What a model sees in a picture (3, H, W) uint8: its own tokens, or these pooled into `tokens` regions of the tree.
+    """An image (3, H, W) uint8 as a model sees it: its own tokens, or these pooled into `tokens` regions of the tree.
 
-    reading: of the affinity's facets, if there is one already.
+    reading: the features of the affinity's facets, if they have been computed before.
     """
     chosen = affinity_for(model, pooled=tokens is not None) if affinity is None else affinity
     if reading is None:
         was = model.training
         try:
-            reading = read(model.eval(), seen_by(model, picture, (size, size)), chosen.facets)
+            reading = read(model.eval(), seen_by(model, pixels, (size, size)), chosen.facets)
         finally:
             model.train(was)
-    shape = (int(picture.shape[1]), int(picture.shape[2]))
+    shape = (int(pixels.shape[1]), int(pixels.shape[2]))
     if tokens is None:
         graph = own_tokens(reading, shape)
     else:
-        tree = hierarchy(picture) if tree is None else tree
+        tree = hierarchy(pixels) if tree is None else tree
         graph = pooled_tokens(reading, tree.cut(tokens=min(tokens, shape[0] * shape[1])).numpy())
-    return Scenery(picture, model, reading, graph, chosen)
+    return Scenery(pixels, model, reading, graph, chosen)
 
 
-def refined(mask: Mask, picture: Tensor, tree: Hierarchy | None, how: str | None) -> Mask:
+def refined(mask: Mask, pixels: Tensor, tree: Hierarchy | None, how: str | None) -> Mask:
     """A mask (H, W) after one of REFINEMENTS, or as it is."""
     if how is None or not mask.any():
         return mask
     if how == "snap":
-        return np.asarray(snap(mask, hierarchy(picture) if tree is None else tree))
-    pixels: NDArray[np.uint8] = picture.permute(1, 2, 0).contiguous().numpy()  # CHW -> HWC
-    return bilateral_solver(pixels, mask.astype(np.float64)) > 0.5
+        return np.asarray(snap(mask, hierarchy(pixels) if tree is None else tree))
+    array: NDArray[np.uint8] = pixels.permute(1, 2, 0).contiguous().numpy()  # CHW -> HWC
+    return bilateral_solver(array, mask.astype(np.float64)) > 0.5
 
 
-def colour_picture(image: Image) -> Tensor:
+def colour_image(image: Image) -> Tensor:
     """One image in any form as (3, H, W) uint8; grey is repeated."""
-    picture = checked(image).cpu()
-    if picture.ndim != 3 or picture.shape[0] not in (1, 3):
-        raise ValueError(f"expected one grey or RGB image, got shape {tuple(picture.shape)}; choose one image and three channels")
-    pixels = picture if picture.dtype == torch.uint8 else (picture * 255.0).round().to(torch.uint8)
+    pixels = checked(image).cpu()
+    if pixels.ndim != 3 or pixels.shape[0] not in (1, 3):
+        raise ValueError(f"expected one grey or RGB image, got shape {tuple(pixels.shape)}; choose one image and three channels")
+    pixels = pixels if pixels.dtype == torch.uint8 else (pixels * 255.0).round().to(torch.uint8)
     return pixels.expand(3, -1, -1).contiguous()
 
 
-def seen_by(model: Any, picture: Tensor, size: Grid) -> Tensor:
-    """A picture (3, H, W) uint8 squeezed to a size and normalised as the model wants it, (1, 3, height, width)."""
-    pixels = picture[None].to(torch.float32)
-    if tuple(picture.shape[1:]) != size:
-        pixels = functional.interpolate(pixels, size, mode="bicubic", antialias=True).clamp(0, 255)
+def seen_by(model: Any, pixels: Tensor, size: Grid) -> Tensor:
+    """An image (3, H, W) uint8 squeezed to a size and normalised for the model, (1, 3, height, width)."""
+    resized = pixels[None].to(torch.float32)
+    if tuple(pixels.shape[1:]) != size:
+        resized = functional.interpolate(resized, size, mode="bicubic", antialias=True).clamp(0, 255)
     config = getattr(model, "pretrained_cfg", None) or {}
     mean, std = (torch.tensor(config.get(key) or (0.5, 0.5, 0.5)).view(3, 1, 1) for key in ("mean", "std"))
     weight = next(model.parameters())
-    return ((pixels / 255 - mean) / std).to(weight)
+    return ((resized / 255 - mean) / std).to(weight)
 
 
 def _check(model: Any, side: str, refine: str | None, objects: int, size: int) -> None:
-    """Refuse what cannot work, before any work."""
+    """Refuse wrong options before any work."""
     vit = checked_reader(model)
     checked_rule(side)
     if side == "occlusion" and vit.num_classes < 1:
-        raise ValueError("occlusion asks for the model's answer, this model has no classifier; choose another rule for the side")
+        raise ValueError("occlusion needs the model's prediction, this model has no classifier; choose another rule for the side")
     if refine is not None and refine not in REFINEMENTS:
         raise ValueError(f"a refinement is one of {', '.join(REFINEMENTS)} or None, got {refine!r}; choose one of these")
     if objects < 1:
         raise ValueError(f"a photo has at least 1 object to look for, got objects={objects}; ask for 1 or more")
     patch = 1 if isinstance(model, PixtreeViT) else int(model.patch_embed.patch_size[0])
     if size < patch or size % patch:
-        raise ValueError(f"patches of {patch} pixels must fill the model's picture, got size={size}; round it to a multiple")
+        raise ValueError(f"patches of {patch} pixels must fill the model's input, got size={size}; round it to a multiple")

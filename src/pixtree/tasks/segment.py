@@ -1,8 +1,9 @@
 """Superpixels and trees of any image: the front door of the library."""
 
 import operator
+from collections.abc import Iterable
 from dataclasses import fields
-from typing import Never
+from typing import Never, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,6 @@ from torch import Tensor
 from pixtree.images import ChannelAxis, Image, Window, checked_inside
 from pixtree.runtime import transfer
 from pixtree.runtime.backend import trees_on_host
-from pixtree.tasks.foreign_words import refuse
 from pixtree.trees.batch import partition_images
 from pixtree.trees.build import hierarchy_of_image
 from pixtree.trees.criteria import Criterion
@@ -22,6 +22,30 @@ from pixtree.trees.partition import Partition
 from pixtree.trees.similarity import Similarity, named
 
 _DEFAULTS = TreeOptions()
+_CONNECTED = "leave it out: every region is connected, and there are exactly as many as you ask for"
+# Options of scikit-image and other libraries, and the one of ours that does the same.
+FOREIGN_OPTIONS = {
+    "n_segments": "scikit-image's n_segments is tokens= here",
+    "num_segments": "the number of regions is tokens= here",
+    "scale": "the number of regions is tokens=, or chosen by criterion=",
+    "markers": "the number of regions is tokens= here, and no seeds are needed",
+    "sigma": "no blur is applied; floor= is the variance that counts as flat, or blur the image first",
+    "ratio": "compactness= is the weight of pixel coordinates, about 0.1",
+    "kernel_size": "the number of regions is tokens=, or chosen by criterion=",
+    "max_dist": "the number of regions is tokens=, or chosen by criterion=",
+    "spacing": "leave it out: pixels are square",
+    "convert2lab": "leave it out: colours are always compared in Lab",
+    "enforce_connectivity": _CONNECTED,
+    "min_size_factor": _CONNECTED,
+    "max_size_factor": _CONNECTED,
+    "min_size": _CONNECTED,
+    "slic_zero": "compactness= is the weight of pixel coordinates, about 0.1",
+    "max_num_iter": "leave it out: nothing is iterated",
+    "max_iter": "leave it out: nothing is iterated",
+    "connectivity": "leave it out: regions are 4-connected",
+    "multichannel": "scikit-image's multichannel is channel_axis= here, and the last axis need not be named",
+    "rng": "leave it out: nothing is random",
+}
 Mask = NDArray[np.generic] | Tensor | None
 
 
@@ -45,13 +69,13 @@ def hierarchy(
     compactness: weight of pixel coordinates; 0.1 makes one pixel count as much as one Lab unit.
     energy: the quantity that nested cuts minimise, "likelihood" (default) or "squared_error".
     floor: the variance below which a region counts as flat, in squared Lab units.
-    mask: (H, W); pixels outside it belong to no region. A masked array (np.ma) brings its own.
+    mask: (H, W); pixels outside it belong to no region. A masked array (np.ma) has its own mask.
     channel_axis: the axis of an array's channels; by default the last, if it has at most 4.
     window: for data that is neither bytes nor floats in 0..1, such as 12-bit, CT or satellite images: the values that are black and
         white, (low, high), or "auto" for robust percentiles.
     page: the page of a file that has several, from 0.
 
-    The tree of a tensor on another device is made on the host and stays there; backend="torch" makes it on the device.
+    The tree of a tensor on another device is built on the host and stays there; backend="torch" builds it on the device.
 
     >>> import numpy as np, pixtree
     >>> image = np.zeros((40, 60, 3), np.uint8)
@@ -61,12 +85,12 @@ def hierarchy(
     [1, 2, 50]
     """
     if words:
-        refuse("hierarchy", words)
+        _refuse("hierarchy", words)
     near, mask = _on_host(image, mask, backend)
-    picture, inside = checked_inside(near, mask, channel_axis=channel_axis, window=window, page=page)
-    if picture.ndim != 3:
-        raise ValueError(f"a tree belongs to one image (C, H, W), got shape {tuple(picture.shape)}; loop over the batch")
-    return hierarchy_of_image(picture, TreeOptions(similarity, compactness, energy, floor), mask=inside, backend=backend)
+    pixels, inside = checked_inside(near, mask, channel_axis=channel_axis, window=window, page=page)
+    if pixels.ndim != 3:
+        raise ValueError(f"a tree belongs to one image (C, H, W), got shape {tuple(pixels.shape)}; loop over the batch")
+    return hierarchy_of_image(pixels, TreeOptions(similarity, compactness, energy, floor), mask=inside, backend=backend)
 
 
 def segment(
@@ -93,17 +117,17 @@ def segment(
 ) -> NDArray[np.int32] | Tensor:
     """Labels (H, W) int32 of the regions of an image: `segment(photo, tokens=200)` has exactly 200, each 4-connected.
 
-    Give exactly one of the first five options. Tensors (C, H, W) or (B, C, H, W) give tensors on their device, and all other images
-    give arrays. The options that are not listed here are those of `hierarchy`.
+    Give exactly one of the first five options. Tensors (C, H, W) or (B, C, H, W) return tensors on their device, all other images
+    return arrays. Options that are not listed here are those of `hierarchy`.
 
     tokens: exactly this many regions.
     criterion: "aic", "aicc", "bic" or "cic", which chooses the number of regions.
     at_most: the criterion's cut, with at most this many regions.
-    level: the paper's partition π_t after so many rounds of merging.
+    level: the paper's partition π_t after t rounds of merging.
     budget: any of these as a value, such as `Exactly(200)`.
     relax: polish the boundaries; cuts with different counts are then no longer nested.
     mask: (H, W); pixels outside it belong to no region and get the label start_label − 1.
-    partitioner: another method, such as "slic" or "grid", which takes no other option than `tokens`.
+    partitioner: another method, such as "slic" or "grid", which takes only `tokens`.
 
     >>> import numpy as np, pixtree
     >>> image = np.zeros((40, 60, 3), np.uint8)
@@ -113,12 +137,12 @@ def segment(
     ((40, 60), 400)
     """
     if words:
-        refuse("segment", words)
+        _refuse("segment", words)
     wanted = budget_of(tokens=tokens, criterion=criterion, at_most=at_most, level=level, budget=budget)
     near, mask = _on_host(image, mask, backend)
-    pictures, inside = checked_inside(near, mask, channel_axis=channel_axis, window=window, page=page)
-    first = _checked_start(start_label, pictures.shape[-2] * pictures.shape[-1])
-    batch = pictures if pictures.ndim == 4 else pictures[None]
+    pixels, inside = checked_inside(near, mask, channel_axis=channel_axis, window=window, page=page)
+    first = _checked_start(start_label, pixels.shape[-2] * pixels.shape[-1])
+    batch = pixels if pixels.ndim == 4 else pixels[None]
     options = TreeOptions(named(similarity), compactness, energy, floor)
     if partitioner is not None:
         changed = [name for name, value in (("mask", inside), ("relax", relax or None)) if value is not None]
@@ -126,14 +150,14 @@ def segment(
     else:
         part = partition_images(batch, wanted, options, mask=inside, relax=relax, backend=backend)
     labels = part.labels + first
-    labels = labels if pictures.ndim == 4 else labels[0]
+    labels = labels if pixels.ndim == 4 else labels[0]
     if not isinstance(image, Tensor):
         return labels.numpy()
     return labels if near is image else transfer.to_device([labels], image.device)[0]
 
 
 def _on_host(image: Image, mask: Mask, backend: str) -> tuple[Image, Mask]:
-    """A tensor of a device, and a mask there, where its tree is made: on the host, by one copy. All else stays as it is."""
+    """A tensor of another device, and its mask, copied once to the host, where trees are built. Everything else stays as it is."""
     if not isinstance(image, Tensor) or not trees_on_host(backend, image.device):
         return image, mask
     if not isinstance(mask, Tensor) or mask.device != image.device:
@@ -143,7 +167,7 @@ def _on_host(image: Image, mask: Mask, backend: str) -> tuple[Image, Mask]:
 
 
 def _checked_start(start_label: int, pixels: int) -> int:
-    """The first label, such that that of every pixel would fit into int32, and so would the one outside a mask."""
+    """The first label, checked so that all labels fit into int32, including the one outside a mask."""
     first, limit = operator.index(start_label), int(np.iinfo(np.int32).max)
     if not -limit <= first <= limit - pixels:
         raise ValueError(f"start_label must be from {-limit} to {limit - pixels} here, got {first}; labels are int32")
@@ -151,7 +175,7 @@ def _checked_start(start_label: int, pixels: int) -> int:
 
 
 def _other_engine(name: str, batch: Tensor, budget: Budget, options: TreeOptions, changed: list[str]) -> Partition:
-    """The partition of another engine, which knows counts only: whatever else was asked of the tree is refused."""
+    """The partition of another method, which knows counts only: all other options are refused."""
     from pixtree.partitioners import partitioner
 
     unusual = [one.name for one in fields(options) if getattr(options, one.name) != getattr(_DEFAULTS, one.name)]
@@ -159,3 +183,10 @@ def _other_engine(name: str, batch: Tensor, budget: Budget, options: TreeOptions
         given = ", ".join([*unusual, *changed]) or type(budget).__name__
         raise ValueError(f"partitioner={name!r} takes tokens= only, got {given} as well; leave it out")
     return partitioner(name, budget.count)(batch)
+
+
+def _refuse(function: str, words: Iterable[str]) -> NoReturn:
+    """Raise the TypeError that Python raises for an unknown option, with a remedy where there is one."""
+    name = next(iter(words))
+    remedy = FOREIGN_OPTIONS.get(name, f"help(pixtree.{function}) lists its options")
+    raise TypeError(f"{function} has no option {name}=; {remedy}")

@@ -1,11 +1,10 @@
-"""Select: the object that a few marks mean, as a cut of the tree."""
+"""Select: the object that a few marks point at, as a cut of the tree."""
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from pixtree.images import Image, checked
-from pixtree.tasks.evidence import evidence
 from pixtree.tasks.marks import (
     Marks,
     Mask,
@@ -17,22 +16,21 @@ from pixtree.tasks.marks import (
     object_marks,
     outside_marks,
 )
-from pixtree.tasks.minimum_cut import minimum_cut
-from pixtree.tasks.scene import Scene, outline_cost, scene_of
+from pixtree.tasks.scene import Scene, evidence, scene_of
 from pixtree.tasks.segment import hierarchy
 from pixtree.trees.hierarchy import Hierarchy
 
 SMOOTHNESS = 2.0  # cost of a pixel edge of the outline where there is no contour, in log-odds of a region
-LARGEST_HOLE = 0.02  # of the object; holes up to it that hold no mark are filled
+LARGEST_HOLE = 0.02  # share of the object; smaller holes without a mark are filled
 
 
 def select(tree: Hierarchy | Image, inside: Objects, outside: Marks | None = None) -> NDArray[np.bool_] | NDArray[np.int32]:
-    """The object that a few marks mean: a mask (H, W) bool.
+    """The object that a few marks point at: a mask (H, W) bool.
 
-    tree: of `pixtree.hierarchy`, or an image; with a tree every answer but the first takes milliseconds.
+    tree: of `pixtree.hierarchy`, or an image; with a tree, every call but the first takes milliseconds.
     inside, outside: a point (row, column), a box (top, left, bottom, right), a list of points and boxes, or a scribble as a bool
     mask (H, W). A box in `inside` bounds the object; one in `outside` is outside as a whole. Points are in pixels, counted from 0
-    at pixel centres. Without marks outside, the picture's border counts as a hint.
+    at pixel centres. Without marks outside, the image border counts as a hint.
 
     Several objects at once, as {1: marks, 2: marks} or as an integer map (H, W) with 0 where nothing is marked, give a label map
     (H, W) int32 with 0 for the background.
@@ -81,21 +79,21 @@ def _one_object(
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """Which regions belong to one object, (N,), and the evidence for it, (N,); owner is the mark of each region, −1 without one."""
     graph = scene.graph
-    likely = graph.counts(marks.likely) > 0  # never beyond as a whole, however large its regions are
+    likely = graph.counts(marks.likely) > 0  # never beyond as a whole, even if its regions are large
     beyond = (2 * graph.counts(marks.beyond) > graph.size) & (owner != label) & ~likely
     fixed = np.where(owner == label, 1, np.where((owner >= 0) | beyond, -1, 0)).astype(np.int8)
     inside, outside = np.flatnonzero(fixed > 0), np.flatnonzero(fixed < 0)
-    if inside.size == 0:  # a box without a point: its middle is the best guess, but no more
+    if inside.size == 0:  # a box without a point: its middle is only the best guess
         inside = np.flatnonzero(likely & (fixed == 0))
     sure = evidence(scene, inside, outside)
-    belongs = minimum_cut(sure * np.sqrt(graph.size), graph.pairs, SMOOTHNESS * outline_cost(scene), fixed)
-    if not belongs.any():  # nothing speaks for a box's object, but somebody means one
+    belongs = scene.cut_out(sure, fixed, SMOOTHNESS)
+    if not belongs.any():  # a box asks for an object even where all evidence is against it
         belongs[inside] = True
     return _filled(scene, _reached(scene, belongs, inside), outside), sure
 
 
 def _filled(scene: Scene, belongs: NDArray[np.bool_], outside: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """The regions with the small holes among them: pieces inside the object that hold no mark and do not touch the border."""
+    """The regions and the small holes in them: pieces inside the object that have no mark and do not touch the border."""
     graph = scene.graph
     piece = _pieces(scene, ~belongs)
     area = np.bincount(piece, graph.size)
@@ -106,7 +104,7 @@ def _filled(scene: Scene, belongs: NDArray[np.bool_], outside: NDArray[np.int64]
 
 
 def _reached(scene: Scene, belongs: NDArray[np.bool_], sources: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """The regions that hang together with one of the sources."""
+    """The regions that are connected to one of the sources."""
     piece = _pieces(scene, belongs)
     return belongs & np.isin(piece, piece[sources[belongs[sources]]])
 
@@ -123,9 +121,9 @@ def _pieces(scene: Scene, kept: NDArray[np.bool_]) -> NDArray[np.int32]:
 
 
 def _settled(tree: Hierarchy, labels: NDArray[np.int32], kinds: dict[int, Mask]) -> NDArray[np.int32]:
-    """Labels (H, W) in which the tree is opened to its pixels in regions that hold several kinds of marks.
+    """Labels (H, W) in which regions with several kinds of marks are split along the tree, down to pixels.
 
-    Marks decide the nodes that hold one kind only: a pixel follows the smallest node around it that holds any mark.
+    Marks decide the nodes that contain only one kind: a pixel follows the smallest node around it that contains any mark.
     """
     inside = tree.inside.cpu().numpy()
     zeros = np.zeros(tree.leaves - 1, np.int32)

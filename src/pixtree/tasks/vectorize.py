@@ -1,4 +1,4 @@
-"""Raster to vector: any image as a watertight drawing of few shapes."""
+"""Vectorize: any image as a watertight drawing of few shapes."""
 
 import io
 from collections.abc import Sequence
@@ -12,9 +12,12 @@ from torch import Tensor
 
 from pixtree.images import ChannelAxis, Image, Window, checked
 from pixtree.kernels.fidelity import mean_squared_error, psnr
-from pixtree.tasks.paper_layers import paper_drawing
+from pixtree.tokenizer.tokenizer import Tokenizer
+from pixtree.trees.criteria import Criterion
+from pixtree.trees.cuts import AtMost
+from pixtree.trees.partition import Partition
 from pixtree.vector.drawing import Drawing, over_white
-from pixtree.vector.potrace import TracedLayers
+from pixtree.vector.potrace import TracedLayers, check_program, traced_layers
 from pixtree.vector.presets import with_preset
 from pixtree.vector.regions.flat import FlatColours, flat_colours
 from pixtree.vector.regions.thin import with_thin_lines
@@ -25,8 +28,12 @@ from pixtree.vector.svg.text import Svg
 from pixtree.vector.tracing import Source, Tracing
 
 GREY = (0.299, 0.587, 0.114)
-PRINT = 1000  # flat areas above which a picture is a print rather than a logo, an icon or line art
+PRINT = 1000  # flat areas above which an image is a print rather than a logo, an icon or line art
 ROUNDS, CELLS = 2, 2  # of registration; per pixel, of the grid on which boundaries are found
+COARSE_SHARE = 51  # the paper's lower layer gets one in 51 paths
+FEWEST = 2  # regions of a lower layer: with fewer it would be a background
+# The criterion at a vanishing penalty splits only where features differ; the count then decides, in nested order.
+VISIBLE = Criterion("aic", penalty=1e-12, single_volume=1.0)
 
 
 def vectorize(
@@ -56,22 +63,22 @@ def vectorize(
     `points` (coordinate pairs in its path data), or reaches at least `psnr` decibels at native size with as few shapes as possible.
     `colors` limits the palette.
 
-    preset: "photo", "poster", "icon" or "sketch"; options given beside a preset win.
+    preset: "photo", "poster", "icon" or "sketch"; options override those of the preset.
     style: "polyline", "smooth" (Bézier curves that deviate by at most `tolerance` pixels), "polygon" (the pixels' own edges),
-    "strokes" (lines along the contours that are strong in the tree, `colors` pens, the strongest lines first) or "paper" (the
+    "strokes" (lines along the strong contours of the tree, `colors` pens, the strongest lines first) or "paper" (the
     paper's two layers of the tokenizer's regions, traced by the potrace program).
-    artwork: whether the image is flat artwork (a logo, an icon, a screenshot, line art, text) and no photograph; by default the
-    library decides, and `drawing.artwork` says what it chose. Artwork keeps its own colours and is drawn with straight lines, sharp
-    corners and circular arcs (style "smooth"); blends at edges count as anti-aliasing. A flat picture of more than 1000 areas, such
+    artwork: whether the image is flat artwork (a logo, an icon, a screenshot, line art, text) and not a photograph; by default the
+    library decides, and `drawing.artwork` is its decision. Artwork keeps its own colours and is drawn with straight lines, sharp
+    corners and circular arcs (style "smooth"); blends at edges count as anti-aliasing. A flat image of more than 1000 areas, such
     as a woodblock print, counts as a photograph where the budget allows more shapes than it has areas.
-    fast: find boundaries on whole pixels instead of finer cells, and do not refit the colours. Flat artwork has neither step, so
-    there it changes nothing.
-    transparency: keep the alpha of an image, as `fill-opacity` and empty places; by default wherever there is any. False composites
+    fast: find boundaries on whole pixels instead of finer cells, and do not refit the colours. Flat artwork needs neither step, so
+    this has no effect there.
+    transparency: keep the alpha of an image as `fill-opacity` and empty areas; by default wherever there is any. False composites
     over white. Drawings with alpha are always written with passes="single", since copies underneath would show through.
     groups: count or counts of coarser regions that nest the shapes as <g> elements. ids: give every path an id.
     passes: "double" (no gaps in any renderer; the default of photographs), "single" (no <use> elements; the default of artwork) or
     "crisp" (no anti-aliasing).
-    window, page: as of `hierarchy`, for data that is neither bytes nor floats in 0..1, and for files of several pages.
+    window, page: as in `hierarchy`, for data that is neither bytes nor floats in 0..1, and for files of several pages.
 
     >>> import numpy as np, pixtree
     >>> image = np.zeros((40, 60, 3), np.uint8)
@@ -102,12 +109,12 @@ def vectorize(
 
 
 def _tracing(chosen: dict[str, Any], *, fast: bool, groups: tuple[int, ...], markup: Markup) -> Tracing:
-    """How regions become shapes, by the options of `vectorize`; artwork that is not asked for is still to be found."""
+    """How regions become shapes, by the options of `vectorize`; artwork is detected later unless it is asked for."""
     style, artwork = chosen["style"] or "polyline", bool(chosen["artwork"])
     return Tracing(
         style=style,
         rounds=0 if fast else ROUNDS,
-        cells=1 if fast or (style == "smooth" and not artwork) else CELLS,  # curves smooth photos by themselves
+        cells=1 if fast or (style == "smooth" and not artwork) else CELLS,  # curves smooth photos anyway
         tolerance=chosen["tolerance"],
         artwork=artwork,
         colors=chosen.get("colors"),
@@ -117,10 +124,10 @@ def _tracing(chosen: dict[str, Any], *, fast: bool, groups: tuple[int, ...], mar
 
 
 def _palette(planes: Tensor, chosen: dict[str, Any], limits: Limits) -> FlatColours | None:
-    """The colours of flat artwork, if the image is such and nothing that is asked for speaks against it.
+    """The colours of flat artwork, if the image is flat and the options allow it.
 
-    A flat picture of very many areas is a print. Who allows it more shapes than it has areas asks for what lies between them, the
-    blends and the grain, which only a drawing of a photograph spends its shapes on; flat shapes would leave the budget unused.
+    A flat image of very many areas is a print. A budget of more shapes than it has areas asks for the blends and the grain between
+    them, which only the drawing of a photograph shows; flat shapes would leave the budget unused.
     """
     if chosen["artwork"] is False or chosen["style"] not in (None, "smooth"):
         return None
@@ -134,7 +141,7 @@ def _palette(planes: Tensor, chosen: dict[str, Any], limits: Limits) -> FlatColo
 
 
 def draw(planes: Tensor, tracing: Tracing, limits: Limits, flat: FlatColours | None = None) -> Drawing:
-    """The best drawing of planes (3 or 4, H, W), as `planes_of` gives them, within limits; flat: the palette of flat artwork."""
+    """The best drawing of planes (3 or 4, H, W) of `planes_of` within limits; flat: the palette of flat artwork."""
     pixels = int(planes.shape[1] * planes.shape[2])
     shown = over_white(planes).permute(1, 2, 0).numpy()
     source = Source.of(planes, tracing, most=limits.most_paths(pixels), flat=flat)
@@ -143,23 +150,21 @@ def draw(planes: Tensor, tracing: Tracing, limits: Limits, flat: FlatColours | N
     except OutOfReachError:
         if limits.paths is not None or (source.regions.most == pixels and flat is None):
             raise
-    # The small regions, or flat colours, were too few for so high a quality: start from the pixels.
+    # The small regions, or flat colours, were too few for this quality: start from the pixels.
     return best_drawing(Source.of(planes, tracing, most=pixels), limits, lambda drawing: psnr_of(drawing, shown))
 
 
 def planes_of(image: Image, *, transparency: bool | None = None, **reading: Any) -> Tensor:
     """Planes (3, H, W) float32 in 0…255 of any grey, RGB or RGBA image; with alpha (4, H, W): colours times alpha, and alpha.
 
-    reading: the options of `checked`.
-    Alpha is kept where `transparency` says so (None: where a pixel is not opaque), else composited over white.
+    reading: the options of `checked`. transparency: whether alpha is kept (None: if any pixel is not opaque) or composited over
+    white.
     """
-    picture = checked(image, alpha=transparency is not False, **reading)
-    if picture.ndim != 3 or picture.shape[0] not in (1, 3, 4):
-        raise ValueError(
-            f"an image to trace is grey, RGB or RGBA, got shape {tuple(picture.shape)} (C, H, W); choose such channels"
-        )
-    planes = picture.to(torch.float32).cpu() * (1.0 if picture.dtype == torch.uint8 else 255.0)
-    if picture.shape[0] < 4:
+    pixels = checked(image, alpha=transparency is not False, **reading)
+    if pixels.ndim != 3 or pixels.shape[0] not in (1, 3, 4):
+        raise ValueError(f"an image to trace is grey, RGB or RGBA, got shape {tuple(pixels.shape)} (C, H, W); choose such channels")
+    planes = pixels.to(torch.float32).cpu() * (1.0 if pixels.dtype == torch.uint8 else 255.0)
+    if pixels.shape[0] < 4:
         return planes.expand(3, -1, -1).contiguous()
     if bool((planes[3] == 255).all()):
         return planes[:3].contiguous()
@@ -168,7 +173,7 @@ def planes_of(image: Image, *, transparency: bool | None = None, **reading: Any)
 
 
 def rendered(text: str, background: str = "#ffffff") -> NDArray[np.uint8]:
-    """An SVG text as resvg renders it at its own size, (H, W, 3)."""
+    """SVG text rendered by resvg at its own size, (H, W, 3)."""
     import PIL.Image
     import resvg_py
 
@@ -194,13 +199,29 @@ def _counts(groups: int | Sequence[int] | None) -> tuple[int, ...]:
 
 
 def _check_strokes(limits: Limits, **others: Any) -> None:
-    """Refuse what strokes cannot have: they do not tile the picture, so they come near to it in no number of decibels."""
+    """Refuse options that strokes cannot have: they do not tile the image, so they have no meaningful PSNR."""
     given = [name for name, value in {"psnr": limits.psnr, **others}.items() if value is not None]
     if given:
         raise ValueError(f"strokes take paths=, points=, bytes= and colors=, got {given[0]}=; leave it out or take another style")
 
 
 def _paper(image: Image, limits: Limits, reading: dict[str, Any]) -> TracedLayers:
+    """The paper's drawing: a partition of few regions below, one of many above, both by the pretrained tokenizer."""
     if limits.paths is None or limits.sizes() or limits.psnr is not None:
         raise ValueError("style='paper' takes paths= only, got another budget; leave bytes=, points= and psnr= out")
-    return paper_drawing(planes_of(image, transparency=False, **reading), limits.paths)
+    check_program()
+    planes = planes_of(image, transparency=False, **reading)
+    return traced_layers(planes, paper_layers(planes, limits.paths))
+
+
+def paper_layers(planes: Tensor, paths: int, tokenizer: Tokenizer | None = None) -> list[Partition]:
+    """The partitions of an image (3, H, W) float32 in 0…255, lowest first, with at most `paths` regions in all. [`tab:imagetrace`]
+
+    The lower one has fewer regions and fills the gaps that potrace leaves between those above. Very few paths are one layer.
+    """
+    chosen = tokenizer or Tokenizer.pretrained(width=None, compactness=0.0)
+    pixels = planes.round().to(torch.uint8)[None]
+    below = max(paths // COARSE_SHARE, FEWEST) if paths > 2 * FEWEST else 0
+    above = chosen.partition(pixels, AtMost(paths - below, VISIBLE))
+    below = min(below, int(above.counts[0]) - 1)
+    return [chosen.partition(pixels, AtMost(below, VISIBLE)), above] if below >= FEWEST else [above]

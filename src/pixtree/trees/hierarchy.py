@@ -31,7 +31,7 @@ class Contours(NamedTuple):
         return f"Contours({self.right.shape[0]}×{self.down.shape[1]} pixels)"
 
     def _repr_png_(self) -> bytes:
-        from pixtree.images.encoding import png
+        from pixtree.files import png
         from pixtree.trees.pictures import contour_map
 
         return png(contour_map(self))

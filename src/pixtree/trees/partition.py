@@ -109,7 +109,7 @@ class Partition:
         return f"Partition({f'{batch} images of ' if batch != 1 else ''}{height}×{width} pixels, {regions})"
 
     def _repr_png_(self) -> bytes:
-        from pixtree.images.encoding import png
+        from pixtree.files import png
         from pixtree.trees.pictures import partition_picture
 
         return png(partition_picture(self))

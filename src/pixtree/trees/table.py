@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pixtree.images.layout import arranged, channels_first
+from pixtree.images.arrays import arranged, channels_first
 from pixtree.trees.cuts import Exactly, opened_nodes
 from pixtree.trees.structure import TreeStructure
 

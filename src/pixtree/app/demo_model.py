@@ -1,4 +1,4 @@
-"""A Vision Transformer in the Tokens room: its answer and attention, tokens that merge or are alike, and the salient object."""
+"""The Vision Transformer of the Tokens room: its predictions and attention, merged and similar tokens, and the salient object."""
 
 import threading
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pixtree.app.pictures import Picture
+from pixtree.app.uploads import Pixels
 from pixtree.models.coarsening.blocks import attend
 from pixtree.models.coarsening.coarsen import coarsen
 from pixtree.models.coarsening.model import CoarseViT
@@ -18,27 +18,27 @@ from pixtree.models.retrofit import timm_model
 from pixtree.models.timm_import import timm
 from pixtree.tasks.salient import SIZE, salient
 
-BEST = 5  # classes that are named
-COMPUTE = 0.5  # share that is left to the model whose tokens merge
+BEST = 5  # classes that are shown
+COMPUTE = 0.5  # share of the original compute for the coarsened model
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class DemoModel:
     """A timm model with weights from a file, and the same model with token trees between its blocks."""
 
     name: str
     vit: Any
     coarse: CoarseViT
-    lock: threading.Lock = field(default_factory=threading.Lock)  # its hooks serve one picture at a time
+    lock: threading.Lock = field(default_factory=threading.Lock)  # its hooks serve one image at a time
 
     @classmethod
-    def load(cls, name: str, weights: Path) -> "Model":
-        """The model of that name of timm's, with weights from a safetensors file; nothing is downloaded."""
+    def load(cls, name: str, weights: Path) -> "DemoModel":
+        """The timm model of that name, with weights from a safetensors file; nothing is downloaded."""
         from safetensors import SafetensorError
         from safetensors.torch import load_file
 
         if not weights.is_file():
-            raise FileNotFoundError(f"weights must be a file, {str(weights)!r} is none; give the path of a safetensors file")
+            raise FileNotFoundError(f"weights must be a file, {str(weights)!r} is not; give the path of a safetensors file")
         vit = timm_model(name, False, {})
         try:
             tensors = {key: tensor.float() for key, tensor in load_file(weights).items()}
@@ -51,25 +51,25 @@ class Model:
         return cls(name, vit.eval(), coarsen(vit, COMPUTE).eval())
 
     @torch.inference_mode()
-    def understood(self, picture: Picture) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Header and arrays about one picture (H, W, 3), of which the model sees all, squeezed into its own square.
+    def outputs(self, pixels: Pixels) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Header and arrays for one image (H, W, 3), which is squeezed into the square that the model expects.
 
-        attention (N,): how much the class token of the last block looks at each patch.
+        attention (N,): of the class token of the last block to each patch.
         similarity (N, N): cosines of tokens, 0 … 255.
-        blocks (depth, N): the token that each patch is in after every block at half the compute.
+        blocks (depth, N): the token that contains each patch after every block, at half the compute.
         """
-        image = self._normalised(picture)
+        image = self._normalised(pixels)
         with self.lock:
-            rows, attention = self._last_block(image)
-        tokens = torch.nn.functional.normalize(rows[0, self.vit.num_prefix_tokens :], dim=-1)
+            output, attention = self._last_block(image)
+        tokens = torch.nn.functional.normalize(output[0, self.vit.num_prefix_tokens :], dim=-1)
         _, tree = self.coarse.forward_tree(image)
         blocks = torch.stack(tree.labels)[:, 0]
         header = {
             "grid": list(self.vit.patch_embed.grid_size),
             "counts": list(tree.counts),
             "compute": round(self.coarse.compute, 3),
-            "answers": self._answers(self.vit.forward_head(rows)),
-            "coarseAnswers": self._answers(self.coarse(image)),
+            "answers": self._predictions(self.vit.forward_head(output)),
+            "coarseAnswers": self._predictions(self.coarse(image)),
         }
         similarity = (tokens @ tokens.T).clamp(0.0, 1.0).mul(255.0).round()
         return header, {
@@ -78,39 +78,39 @@ class Model:
             "blocks": blocks.numpy().astype(np.uint16),
         }
 
-    def salient(self, picture: Picture, tokens: int | None, side: str, snaps: bool) -> NDArray[np.bool_]:
-        """The mask (H, W) that `pixtree.salient` finds. The model sees 448 pixels a side, or a little less, as its patches fit."""
+    def salient(self, pixels: Pixels, tokens: int | None, side: str, snaps: bool) -> NDArray[np.bool_]:
+        """The mask (H, W) of `pixtree.salient`. The model sees 448 pixels a side, or a little less, so that its patches fit."""
         patch = int(self.vit.patch_embed.patch_size[0])
         size, refine = SIZE // patch * patch, "snap" if snaps else None
         with self.lock:
-            return np.asarray(salient(picture, self.vit, tokens=tokens, side=side, refine=refine, size=size), bool)
+            return np.asarray(salient(pixels, self.vit, tokens=tokens, side=side, refine=refine, size=size), bool)
 
-    def _normalised(self, picture: Picture) -> Tensor:
+    def _normalised(self, pixels: Pixels) -> Tensor:
         import PIL.Image
 
         config = self.vit.pretrained_cfg
         height, width = self.vit.patch_embed.img_size
-        resized = PIL.Image.fromarray(picture).resize((width, height), PIL.Image.Resampling.BICUBIC)
+        resized = PIL.Image.fromarray(pixels).resize((width, height), PIL.Image.Resampling.BICUBIC)
         values = torch.from_numpy(np.array(resized)).permute(2, 0, 1).to(torch.float32) / 255  # HWC -> CHW
         mean, std = (torch.tensor(config[key])[:, None, None] for key in ("mean", "std"))
         return ((values - mean) / std)[None]
 
     def _last_block(self, image: Tensor) -> tuple[Tensor, Tensor]:
-        """Rows (1, K + N, D) after all blocks, and the class token's attention (N,) in the last one, mean over heads."""
+        """Tokens (1, K + N, D) after all blocks, and the class token's attention (N,) in the last one, mean over heads."""
         seen: list[tuple[Tensor, Any]] = []
         last, prefix = self.vit.blocks[-1], int(self.vit.num_prefix_tokens)
         hook = last.register_forward_pre_hook(
             lambda _, given, options: seen.append((given[0], options.get("rope"))), with_kwargs=True
         )
         try:
-            rows = self.vit.forward_features(image)
+            output = self.vit.forward_features(image)
         finally:
             hook.remove()
         _, _, attention = attend(last, seen[0][0], None, seen[0][1], whole=True)
-        readers = slice(0, 1) if prefix else slice(None)  # models without a class token read all
-        return rows, cast(Tensor, attention)[0, :, readers, prefix:].mean(dim=(0, 1))
+        queries = slice(0, 1) if prefix else slice(None)  # all tokens, for models without a class token
+        return output, cast(Tensor, attention)[0, :, queries, prefix:].mean(dim=(0, 1))
 
-    def _answers(self, logits: Tensor) -> list[dict[str, Any]]:
+    def _predictions(self, logits: Tensor) -> list[dict[str, Any]]:
         shares, classes = logits[0].softmax(dim=-1).topk(min(BEST, logits.shape[1]))
         return [
             {"name": self._class_name(number), "share": round(share, 4)}

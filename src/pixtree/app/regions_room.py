@@ -1,17 +1,15 @@
-"""Regions: cuts that the page cannot draw by itself, and files of any cut."""
+"""The Regions room: cuts that the page cannot draw by itself, and files of any cut."""
 
 import tempfile
 from pathlib import Path
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Query, Response
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from fastapi import APIRouter, Query, Response
+from pydantic import Field, model_validator
 
-from pixtree.app.fine_tree import partition_values
-from pixtree.app.refusals import RefusedError
-from pixtree.app.service import Service, service_of
-from pixtree.app.sessions import Session
-from pixtree.app.wire import packed
+from pixtree.app.limits import Form, RefusedError
+from pixtree.app.sessions import Session, Shared, attachment, binary
+from pixtree.app.wire import packed, partition_values
 from pixtree.exports import write
 from pixtree.trees.criteria import Criterion
 from pixtree.trees.cuts import Budget, budget_of
@@ -19,14 +17,15 @@ from pixtree.trees.partition import Partition
 
 router = APIRouter()
 MOST_LABELS = 65_536  # of an answer, and of a label map as PNG
-FILES = {"png": ("labels.png", "image/png"), "geojson": ("regions.geojson", "application/geo+json")}
-FILES["coco"] = ("regions.coco.json", "application/json")
+FILES = {
+    "png": ("labels.png", "image/png"),
+    "geojson": ("regions.geojson", "application/geo+json"),
+    "coco": ("regions.coco.json", "application/json"),
+}
 
 
-class Cut(BaseModel):
+class Cut(Form):
     """One cut: exactly one of a count, a level and a criterion."""
-
-    model_config = ConfigDict(extra="forbid")
 
     tokens: int | None = Field(None, ge=1, le=MOST_LABELS)
     level: int | None = Field(None, ge=0, le=100)
@@ -39,7 +38,7 @@ class Cut(BaseModel):
         return self
 
     def budget(self) -> Budget:
-        """The same as the library has it."""
+        """The cut as a budget of the library."""
         criterion = None if self.criterion is None else Criterion(self.criterion, penalty=self.penalty)
         return budget_of(tokens=self.tokens, level=self.level, criterion=criterion)
 
@@ -51,19 +50,16 @@ class Export(Cut):
 
 
 @router.get("/api/trees/{name}/cut")
-async def cut(name: str, wanted: Annotated[Cut, Query()], service: Service = Depends(service_of)) -> Response:
-    """The labels of a cut and the numbers of its regions."""
-    session = service.sessions.get(name)
-    return Response(await service.workers.run(_packed_cut, session, wanted), media_type="application/octet-stream")
+async def cut(name: str, wanted: Annotated[Cut, Query()], service: Shared) -> Response:
+    """The labels of a cut and the values of its regions."""
+    return binary(await service.workers.run(_packed_cut, service.sessions.get(name), wanted))
 
 
 @router.get("/api/trees/{name}/regions")
-async def download(name: str, wanted: Annotated[Export, Query()], service: Service = Depends(service_of)) -> Response:
-    """A cut as a file to keep: a label map, polygons or annotations."""
-    session = service.sessions.get(name)
-    content = await service.workers.run(_exported, session, wanted)
-    file, kind = FILES[wanted.format]
-    return Response(content, media_type=kind, headers={"content-disposition": f'attachment; filename="{file}"'})
+async def download(name: str, wanted: Annotated[Export, Query()], service: Shared) -> Response:
+    """A cut as a file: a label map, polygons or annotations."""
+    content = await service.workers.run(_exported, service.sessions.get(name), wanted)
+    return attachment(content, *FILES[wanted.format])
 
 
 def checked_cut(session: Session, wanted: Cut) -> Partition:
@@ -79,12 +75,12 @@ def _packed_cut(session: Session, wanted: Cut) -> bytes:
     partition = checked_cut(session, wanted)
     height, width = session.tree.shape
     header = {"height": height, "width": width, "regions": int(partition.counts[0])}
-    return packed(header, partition_values(partition, session.picture))
+    return packed(header, partition_values(partition, session.pixels))
 
 
 def _exported(session: Session, wanted: Export) -> bytes:
     file, _ = FILES[wanted.format]
     with tempfile.TemporaryDirectory() as folder:  # the library writes files, whole or not at all
         path = Path(folder) / file
-        write(path, checked_cut(session, wanted), image=session.picture)
+        write(path, checked_cut(session, wanted), image=session.pixels)
         return path.read_bytes()

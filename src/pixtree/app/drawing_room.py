@@ -1,17 +1,17 @@
-"""Drawing: the photo as SVG within a budget of paths, points or bytes."""
+"""The Drawing room: the photo as SVG within a budget of paths, points or bytes."""
 
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, Depends, Query, Response
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from fastapi import APIRouter, Query, Response
+from pydantic import Field, model_validator
 
-from pixtree.app.service import Service, service_of
-from pixtree.app.sessions import Session
+from pixtree.app.limits import Form
+from pixtree.app.sessions import Session, Shared
 from pixtree.tasks.vectorize import psnr_of, vectorize
 
 router = APIRouter()
-# What the page offers, as options of `vectorize`.
+# The choices of the page, as options of `vectorize`.
 LOOKS: dict[str, dict[str, Any]] = {
     "detailed": {},
     "smooth": {"style": "smooth"},
@@ -21,10 +21,8 @@ LOOKS: dict[str, dict[str, Any]] = {
 }
 
 
-class Wanted(BaseModel):
+class Wanted(Form):
     """One drawing: exactly one of three budgets."""
-
-    model_config = ConfigDict(extra="forbid")
 
     paths: int | None = Field(None, ge=1, le=5000)
     points: int | None = Field(None, ge=50, le=200_000)
@@ -40,8 +38,8 @@ class Wanted(BaseModel):
 
 
 @router.get("/api/trees/{name}/drawing")
-async def drawing(name: str, wanted: Annotated[Wanted, Query()], service: Service = Depends(service_of)) -> Response:
-    """The drawing as SVG, with its numbers in headers x-pixtree-paths, -points, -bytes and -psnr."""
+async def drawing(name: str, wanted: Annotated[Wanted, Query()], service: Shared) -> Response:
+    """The drawing as SVG, with its figures in headers x-pixtree-paths, -points, -bytes and -psnr."""
     session = service.sessions.get(name)
     text, numbers = await service.workers.run(_drawn, session, wanted)
     return Response(text, media_type="image/svg+xml", headers={f"x-pixtree-{key}": value for key, value in numbers.items()})
@@ -49,7 +47,7 @@ async def drawing(name: str, wanted: Annotated[Wanted, Query()], service: Servic
 
 def _drawn(session: Session, wanted: Wanted) -> tuple[str, dict[str, str]]:
     options: dict[str, Any] = {"paths": wanted.paths, "points": wanted.points, "bytes": wanted.bytes, "fast": wanted.fast}
-    found = vectorize(session.picture, **options, **LOOKS[wanted.look])
-    fidelity = psnr_of(found, session.picture.astype(np.float32))
+    found = vectorize(session.pixels, **options, **LOOKS[wanted.look])
+    fidelity = psnr_of(found, session.pixels.astype(np.float32))
     numbers = {"paths": str(found.paths), "points": str(found.points), "bytes": str(found.bytes), "psnr": f"{fidelity:.2f}"}
     return found.text, numbers

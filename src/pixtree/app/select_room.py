@@ -1,4 +1,4 @@
-"""Select: marks of a person in, masks of objects out."""
+"""The Select room: marks of a user in, masks of objects out."""
 
 import io
 import json
@@ -6,87 +6,80 @@ import zipfile
 from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
-from pixtree.app.refusals import RefusedError
-from pixtree.app.service import Service, service_of
-from pixtree.app.sessions import Session
+from pixtree.app.limits import Form, invalid
+from pixtree.app.sessions import Service, Session, Shared, attachment, binary
 from pixtree.app.wire import packed
 from pixtree.exports.regions import coco
+from pixtree.files import png
 from pixtree.tasks.scene import scene_of
 from pixtree.tasks.select import select
 from pixtree.trees.hierarchy import Hierarchy
 
 router = APIRouter()
+FILES = {"masks": ("masks.zip", "application/zip"), "coco": ("objects.coco.json", "application/json")}
 MOST_OBJECTS, MOST_MARKS, MOST_POINTS = 50, 300, 2000
-Form = TypeVar("Form", bound=BaseModel)
+Parsed = TypeVar("Parsed", bound=Form)
 Mask = NDArray[np.bool_]  # (H, W)
 Coordinate = Annotated[float, Field(ge=-1e5, le=1e5, allow_inf_nan=False)]
 
 
-class Mark(BaseModel):
+class Mark(Form):
     """A click (one point, radius 0) or a stroke of a brush: points (row, column), counted from 0 at pixel centres."""
-
-    model_config = ConfigDict(extra="forbid")
 
     inside: bool
     radius: float = Field(0.0, ge=0.0, le=200.0, allow_inf_nan=False)
     points: list[tuple[Coordinate, Coordinate]] = Field(min_length=1, max_length=MOST_POINTS)
 
 
-class Object(BaseModel):
+class Object(Form):
     """One object by its marks."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: str = Field("object", max_length=100)
     marks: list[Mark] = Field(max_length=MOST_MARKS)
 
 
-class Objects(BaseModel):
+class Objects(Form):
     """Objects as a file."""
-
-    model_config = ConfigDict(extra="forbid")
 
     objects: list[Object] = Field(min_length=1, max_length=MOST_OBJECTS)
     format: Literal["masks", "coco"]
 
 
 @router.post("/api/trees/{name}/select")
-async def selection(name: str, request: Request, service: Service = Depends(service_of)) -> Response:
+async def selection(name: str, request: Request, service: Shared) -> Response:
     """The mask of one object; without marks it is empty, and the tree is ready for the first one."""
     session = service.sessions.get(name)
     wanted = await _parsed(Object, request, service)
     answer = await service.workers.run(_packed_mask, session, wanted)
     service.sessions.weigh(name)
-    return Response(answer, media_type="application/octet-stream")
+    return binary(answer)
 
 
 @router.post("/api/trees/{name}/objects")
-async def objects_file(name: str, request: Request, service: Service = Depends(service_of)) -> Response:
-    """All objects as a file: masks as PNG in a zip, or annotations of COCO."""
+async def objects_file(name: str, request: Request, service: Shared) -> Response:
+    """All objects as a file: masks as PNG in a zip, or COCO annotations."""
     session = service.sessions.get(name)
     wanted = await _parsed(Objects, request, service)
     content = await service.workers.run(_exported, session, wanted)
-    file, kind = ("masks.zip", "application/zip") if wanted.format == "masks" else ("objects.coco.json", "application/json")
-    return Response(content, media_type=kind, headers={"content-disposition": f'attachment; filename="{file}"'})
+    return attachment(content, *FILES[wanted.format])
 
 
-async def _parsed(form: type[Form], request: Request, service: Service) -> Form:
-    """The body of a request, which FastAPI itself would read at any length."""
+async def _parsed(form: type[Parsed], request: Request, service: Service) -> Parsed:
+    """The checked body of a request; FastAPI itself would read it at any length."""
     async with service.intake.body(request, service.limits.json_bytes) as content:
         try:
             return form.model_validate_json(content)
         except ValidationError as fault:
             first = fault.errors()[0]
-            place = ".".join(str(part) for part in first["loc"])
-            raise RefusedError(422, f"the request is not valid: {place}: {first['msg']}; correct it") from None
+            raise invalid(first["loc"], first["msg"]) from None
 
 
 def selected(tree: Hierarchy, marks: list[Mark]) -> Mask:
-    """What the marks mean; empty while none of them is inside. Where marks overlap, the last one counts."""
+    """The object that the marks point at; empty while none of them is inside. Where marks overlap, the last one counts."""
     inside, outside = np.zeros(tree.shape, bool), np.zeros(tree.shape, bool)
     for mark in marks:
         touched = _touched(mark, tree.shape)
@@ -123,16 +116,12 @@ def _exported(session: Session, wanted: Objects) -> bytes:
 
 
 def _zipped(masks: list[Mask], names: list[str]) -> bytes:
-    """One PNG per object, 255 inside and 0 outside; letters and digits of names stay."""
-    from PIL import Image
-
+    """One PNG per object, 255 inside and 0 outside; file names keep letters and digits only."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         for number, (mask, name) in enumerate(zip(masks, names, strict=True), 1):
-            picture = io.BytesIO()
-            Image.fromarray(mask.astype(np.uint8) * 255).save(picture, "PNG")
             plain = "".join(letter if letter.isalnum() else "_" for letter in name)
-            archive.writestr(f"{number:02d}_{plain}.png", picture.getvalue())
+            archive.writestr(f"{number:02d}_{plain}.png", png(mask.astype(np.uint8) * 255))
     return stream.getvalue()
 
 

@@ -1,4 +1,4 @@
-"""Pictures that do not fit into memory, tile by tile, from file to file."""
+"""Superpixels of images that do not fit into memory, tile by tile, from file to file."""
 
 import os
 import secrets
@@ -29,19 +29,18 @@ def segment_tiles(
     window: Window | None = None,
     tell: Callable[[int, int], None] = lambda done, all: None,
 ) -> None:
-    """Write the labels of a picture that need not fit into memory: exactly `tokens` regions, each 4-connected, without seams.
+    """Write the labels of an image that may not fit into memory: exactly `tokens` regions, each 4-connected, without seams.
 
     source: a TIFF or .npy file, or an array (H, W[, C]) that can be sliced, such as a memory map. Files are read by rectangles
         (extra `tiff` or `geo`).
     output: a .tif file (int32, with the georeference of the source) or a .npy file; it is written by rectangles as well.
     tile: side of a tile in pixels. The result is the same for every size; a tile of 1024 needs about half a gigabyte.
     window: as in `segment`, (low, high).
-    tell: called after each tile with the number of tiles that are done, and of all.
+    tell: called after each tile with the number of finished tiles and the number of all tiles.
 
-    Regions are those of `segment` where no two costs are equal, and up to the choice between equal costs otherwise, as long as they
-    are much larger than 50 pixels: tiles are merged into regions of about that size, and finer details are not kept. Beside the
-    memory of a tile it takes some hundred bytes for every 50 pixels of the picture, and 4 bytes per pixel beside the output for
-    as long as it works.
+    Regions are those of `segment`, up to the choice between equal costs, as long as they are much larger than 50 pixels: tiles are
+    first merged into regions of about that size, and finer details are lost. In addition to the memory of a tile it needs a few
+    hundred bytes for every 50 pixels of the image and, while it runs, a temporary file of 4 bytes per pixel next to the output.
 
     >>> import tempfile, numpy as np, pixtree
     >>> from pathlib import Path
@@ -65,14 +64,14 @@ def segment_tiles(
         try:
             regions = fine_regions(raster, store, tile=tile, tell=tell)
             if count > regions.number:
-                raise ValueError(f"tiles of this picture have {regions.number} regions to merge, got {count} tokens; ask for fewer")
+                raise ValueError(f"tiles of this image have {regions.number} regions to merge, got {count} tokens; ask for fewer")
             _write(target, store, regions.labels(count), source)
         finally:
             scratch.unlink(missing_ok=True)
 
 
 def _write(target: Path, store: Store, labels: NDArray[np.int32], source: Any) -> None:
-    """The label map, rectangle by rectangle; whole or not at all."""
+    """Write the label map rectangle by rectangle, completely or not at all."""
     height, width = store.shape
     with replacing(target) as temporary:
         if target.suffix.lower() == ".npy":
@@ -107,12 +106,12 @@ def _write_tiff(path: Path, store: Store, labels: NDArray[np.int32], tags: list[
 
 
 def _padded(block: NDArray[np.int32], box: Box) -> NDArray[np.int32]:
-    """A block of full size; a TIFF stores what lies beyond its border, too."""
+    """A block of full size; a TIFF stores tiles beyond its border in full."""
     return np.pad(block, ((0, BLOCK - (box[2] - box[0])), (0, BLOCK - (box[3] - box[1]))))
 
 
 def _geo_tags(source: Any) -> list[Any]:
-    """The tags of a GeoTIFF that say where on Earth its pixels lie, as tifffile writes them."""
+    """The georeference of a GeoTIFF as tags for tifffile."""
     if not isinstance(source, str | os.PathLike) or Path(source).suffix == ".npy":
         return []
     import tifffile

@@ -1,4 +1,4 @@
-"""Pictures that strangers send: checked before they are decoded, upright, opaque and reduced."""
+"""Uploaded images: checked before they are decoded, then upright, opaque and reduced."""
 
 import io
 from typing import TYPE_CHECKING
@@ -6,61 +6,65 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.app.limits import Limits
-from pixtree.app.refusals import RefusedError
+from pixtree.app.limits import Limits, RefusedError
 from pixtree.exports.pictures import displayed
 
 if TYPE_CHECKING:
     import PIL.Image
 
-FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")  # those that browsers show, too
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")  # the ones that browsers show
 NAMES = "PNG, JPEG, WebP, GIF or BMP"
-QUALITY = 95  # of the copy that the page shows; all results come from the pixels themselves
-Picture = NDArray[np.uint8]  # (H, W, 3)
+QUALITY = 95  # of the copy that the page shows; all results are computed from the pixels
+Pixels = NDArray[np.uint8]  # (H, W, 3)
 
 
-def decoded(content: bytes, limits: Limits) -> Picture:
+def decoded(content: bytes, limits: Limits) -> Pixels:
     """The first frame of an image file, (H, W, 3) with at most `limits.side` pixels a side."""
     import PIL.Image
     import PIL.ImageOps
 
     try:
         with PIL.Image.open(io.BytesIO(content), formats=FORMATS) as image:
-            _check_size(image.width, image.height, limits)
+            if image.width * image.height > limits.upload_pixels:
+                raise _too_large(f"{image.width * image.height / 1e6:.0f}", limits)
             image.draft(None, (limits.side, limits.side))  # JPEG decodes straight to a half, a quarter or an eighth
             image.load()
-            return displayed(_reduced(PIL.ImageOps.exif_transpose(image), limits.side))
+            return displayed(_shrunk(PIL.ImageOps.exif_transpose(image), limits.side))
     except (RefusedError, MemoryError):
         raise
     except PIL.Image.DecompressionBombError:
         raise _too_large("more", limits) from None
     except PIL.UnidentifiedImageError:
-        raise RefusedError(415, f"a picture is a {NAMES} file, this is none of them; convert it to one") from None
+        raise RefusedError(415, f"an image is a {NAMES} file, this one is not; convert it to one") from None
     except Exception:  # decoders leak OSError, SyntaxError, struct.error, zlib.error and more
-        raise RefusedError(422, f"a picture is an intact {NAMES} file, this one is damaged; save it again") from None
+        raise RefusedError(422, f"an image is an intact {NAMES} file, this one is damaged; save it again") from None
 
 
-def jpeg(picture: Picture) -> bytes:
-    """The picture for the eye: JPEG without subsampled colours."""
+def jpeg(pixels: Pixels) -> bytes:
+    """The copy that the page shows: JPEG without subsampled colours."""
     import PIL.Image
 
     stream = io.BytesIO()
-    PIL.Image.fromarray(picture).save(stream, "JPEG", quality=QUALITY, subsampling=0)
+    PIL.Image.fromarray(pixels).save(stream, "JPEG", quality=QUALITY, subsampling=0)
     return stream.getvalue()
 
 
-def _check_size(width: int, height: int, limits: Limits) -> None:
-    if width * height > limits.upload_pixels:
-        raise _too_large(f"{width * height / 1e6:.0f}", limits)
+def reduced(pixels: Pixels, side: int) -> Pixels:
+    """The image with at most `side` pixels on its longer side."""
+    import PIL.Image
+
+    image = PIL.Image.fromarray(pixels)
+    image.thumbnail((side, side), PIL.Image.Resampling.LANCZOS)
+    return np.array(image)
 
 
 def _too_large(megapixels: str, limits: Limits) -> RefusedError:
     most = f"{limits.upload_pixels / 1e6:g}"
-    return RefusedError(413, f"a picture may have at most {most} megapixels, this one has {megapixels}; make it smaller first")
+    return RefusedError(413, f"an image may have at most {most} megapixels, this one has {megapixels}; make it smaller first")
 
 
-def _reduced(image: "PIL.Image.Image", side: int) -> "PIL.Image.Image":
-    """The image with at most `side` pixels on its longer side."""
+def _shrunk(image: "PIL.Image.Image", side: int) -> "PIL.Image.Image":
+    """The same for an image of any mode, which keeps its alpha."""
     import PIL.Image
 
     if max(image.size) <= side:
@@ -68,7 +72,7 @@ def _reduced(image: "PIL.Image.Image", side: int) -> "PIL.Image.Image":
     scale = side / max(image.size)
     size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
     image = _resizable(image)
-    if image.mode == "I":  # Lanczos overshoots, which 8 bits clip and 32 bits do not; 32 bits were 16 before
+    if image.mode == "I":  # Lanczos overshoots, which 8 bits clip and 32 bits do not; these 32 bits were 16
         small = image.resize(size, PIL.Image.Resampling.BILINEAR, reducing_gap=3.0)
         return PIL.Image.fromarray(np.asarray(small).astype(np.uint16))
     return image.resize(size, PIL.Image.Resampling.LANCZOS, reducing_gap=3.0)

@@ -1,1 +1,0 @@
-"""The routes of the four rooms, and the door through which pictures come."""

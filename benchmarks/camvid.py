@@ -15,15 +15,15 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from evidence.class_rows import Row, class_rows
+from evidence.records import PACKAGES, provenance, write_record
 from PIL import Image
 from retrofit import patch_model
 from torch import Tensor
 from torch.nn import functional
 
-from pixtree.evaluation.class_pictures import Row, class_rows
 from pixtree.evaluation.dense_plots import plot_segmenters
 from pixtree.evaluation.labelled_folders import LabelledSet, labelled_set
-from pixtree.evaluation.records import PACKAGES, provenance, write_record
 from pixtree.evaluation.segmentation import Confusion, boundary_f
 from pixtree.files import replacing
 from pixtree.models.pooling import bilinear_shares

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from evidence.records import PACKAGES, provenance, write_record
 from torch import Tensor, nn
 
 from pixtree.evaluation.answers import said
 from pixtree.evaluation.classification import accuracy_rows
 from pixtree.evaluation.labelled_pictures import LabelledPictures, labelled_pictures
-from pixtree.evaluation.records import PACKAGES, provenance, write_record
 from pixtree.evaluation.variants import Variant, cost_of, variant_of
 from pixtree.files import IMAGE_SUFFIXES, replacing
 from pixtree.models.weights import named_model

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from evidence.records import PACKAGES, provenance, write_record
 
-from pixtree.evaluation.records import PACKAGES, provenance, write_record
-from pixtree.evaluation.renderers import at_size
-from pixtree.evaluation.vectors import resized, shown
+from pixtree.evaluation.vectors import at_size, resized, shown
 from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.vectorize import rendered, vectorize
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from evidence.records import PACKAGES, provenance, write_record
 from torch import Tensor
 
 from pixtree.evaluation.ablations import with_count
@@ -23,7 +24,6 @@ from pixtree.evaluation.answers import features, said
 from pixtree.evaluation.labelled_pictures import TEST, TRAIN, LabelledPictures, labelled_pictures
 from pixtree.evaluation.neighbours import best_count, neighbour_answers
 from pixtree.evaluation.probe import probe_answers
-from pixtree.evaluation.records import PACKAGES, provenance, write_record
 from pixtree.evaluation.variants import Variant, cost_of, variant_of
 from pixtree.files import write_json
 from pixtree.models.retrofit import retrofit

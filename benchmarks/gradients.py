@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from evidence.records import PACKAGES, provenance, write_record
 from numba import njit
 from rich.console import Console
 from rich.progress import track
 from skimage import data
 from torch import Tensor
 
-from pixtree.evaluation.records import PACKAGES, provenance, write_record
 from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.vectorize import planes_of, rendered, vectorize
 from pixtree.vector.regions.growing import grow_regions, pixel_weights

@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pixtree.evaluation.sources import State, script_of, state_of
+from evidence.records import write_record
+from evidence.report import PAGE, write_report
+from evidence.sources import State, script_of, source_hashes, state_of
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -112,8 +114,24 @@ def line(one: Entry, environment: Mapping[str, str], quick: float = QUICK) -> st
 
 def measure(one: Entry) -> None:
     """Run the command of a record; the child's sources are those of this folder."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    environment, hashes = {**os.environ, "PYTHONPATH": str(ROOT / "src")}, source_hashes(one.command)
     subprocess.run(arguments(one, environment), cwd=ROOT, env=environment, check=True)
+    add_hashes(RESULTS / f"{one.name}.json", hashes)
+
+
+def add_hashes(path: Path, hashes: Mapping[str, str]) -> None:
+    """Give a record of `pixtree evaluate`, which knows nothing of sources, the hashes of those that were measured."""
+    record = json.loads(path.read_text(encoding="utf-8"))
+    if "source_hashes" not in record:
+        write_record({**record, "source_hashes": hashes}, path)
+
+
+def compact(path: Path) -> None:
+    """Write a record again with one line per row; its values stay as they are, to the last digit."""
+    record = json.loads(path.read_text(encoding="utf-8"))
+    write_record(record, path)
+    if repr(json.loads(path.read_text(encoding="utf-8"))) != repr(record):
+        raise SystemExit(f"expected {path.name} to keep its values, got others; restore it with git")
 
 
 def main() -> None:
@@ -121,7 +139,12 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="measure these again, whatever their state")
     parser.add_argument("--list", action="store_true", help="measure nothing")
     parser.add_argument("--quick", type=float, default=QUICK, metavar="MINUTES", help="the longest run that is repeated (5)")
+    parser.add_argument("--compact", action="store_true", help="only write every record again, with one line per row")
     options = parser.parse_args()
+    if options.compact:
+        for path in sorted(RESULTS.glob("*.json")):
+            compact(path)
+        return
     entries = [entry(path) for path in sorted(RESULTS.glob("*.json"))]
     if unknown := set(options.names) - {one.name for one in entries}:
         raise SystemExit(f"expected names of records, got {', '.join(sorted(unknown))}; `--list` shows them")
@@ -135,8 +158,7 @@ def main() -> None:
     for place, one in enumerate(chosen, 1):
         print(f"[{place}/{len(chosen)}] {one.command}", flush=True)
         measure(one)
-    report = [sys.executable, "-m", "pixtree", "evaluate", "report"]
-    subprocess.run(report, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, check=True)
+    write_report(RESULTS, ROOT / PAGE)
 
 
 if __name__ == "__main__":

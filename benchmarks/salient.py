@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from evidence.records import PACKAGES, provenance, write_record
 from retrofit import patch_model
 
 import pixtree
 from pixtree.evaluation.labelled_folders import IGNORED, LabelledImage, labelled_set
-from pixtree.evaluation.records import PACKAGES, provenance, write_record
 from pixtree.evaluation.salient import Found, Way, answers, overlap, scored, summary
 from pixtree.models.facets import Facet, Reading, read
 from pixtree.tasks.affinity import TOKENCUT, Affinity

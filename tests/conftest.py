@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # for the package evidence
 
 # By its path, since the package loads torch; the cap must come before torch, and every process that a test starts inherits it.
 PACKAGE = importlib.util.find_spec("pixtree")

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from evidence.class_rows import Row, class_rows
 
-from pixtree.evaluation.class_pictures import GAP, SWATCH, Row, class_colours, class_overlay, class_picture, class_rows, legend
+from pixtree.evaluation.class_pictures import GAP, SWATCH, class_colours, class_overlay, class_picture, legend
 from pixtree.evaluation.labelled_folders import IGNORED
 
 NAMES = ("sky", "road", "a rather long name of a class")

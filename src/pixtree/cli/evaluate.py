@@ -1,4 +1,4 @@
-"""`pixtree evaluate`: benchmark superpixels against human annotations, and write the page of results."""
+"""`pixtree evaluate`: benchmark superpixels against human annotations."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -26,14 +26,13 @@ DEFAULT_COUNTS = "50,100,200,400,800,1600"
 
 def register(app: typer.Typer) -> None:
     """Add the group of commands of this file."""
-    group = typer.Typer(help="Run benchmarks, and write the page of results.", no_args_is_help=True)
+    group = typer.Typer(help="Run benchmarks.", no_args_is_help=True)
     group.command("superpixels")(superpixels)
     group.command("vectors")(vectors)
     for name, command in COMMANDS.items():
         group.command(name)(command)
     group.command("salient")(salient)
     group.command("oracle")(oracle)
-    group.command("report")(report)
     app.add_typer(group, name="evaluate")
 
 
@@ -91,24 +90,6 @@ def superpixels(
         from pixtree.evaluation.plots import plot_superpixels
 
         plot_superpixels(found, plot)
-
-
-@reported()
-def report(
-    results: Annotated[Path, typer.Argument(help="Folder of the records.")] = Path("benchmarks/results"),
-    output: Annotated[Path, typer.Option("--output", "-o", help="Write the page to this file.")] = Path("docs/results.md"),
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit with 1 if the page is out of date.")] = False,
-) -> None:
-    """Write the page of results from the records of the benchmarks."""
-    from pixtree.evaluation.report import is_current, write_report
-
-    if check:
-        if not is_current(results, output):
-            raise ValueError(f"{output} does not match the records; run pixtree evaluate report")
-        typer.echo(f"{output} is up to date")
-        return
-    write_report(results, output)
-    typer.echo(f"wrote {output}")
 
 
 def _check_outputs(output: Path | None, csv: Path | None, plot: Path | None) -> None:

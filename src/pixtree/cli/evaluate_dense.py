@@ -58,8 +58,7 @@ def oracle(
     _check_outputs(output, None, plot)
     from pixtree.evaluation.labelled_folders import labelled_set
     from pixtree.evaluation.oracle import oracle as oracle_rows
-    from pixtree.evaluation.records import provenance, write_record
-    from pixtree.evaluation.report import table
+    from pixtree.evaluation.records import markdown_table, provenance, write_record
 
     data = labelled_set(folder, layout, split, limit)
     rows: list[dict[str, Any]] = []
@@ -67,7 +66,7 @@ def oracle(
         for after in oracle_rows(data.images, len(data.classes), names, counts):
             rows = after
             progress.advance()
-    typer.echo(table([(key, heading, form) for key, heading, form in ORACLE_COLUMNS], rows))
+    typer.echo(markdown_table(ORACLE_COLUMNS, rows))
     if output is not None:
         command = f"pixtree evaluate oracle {folder.name} --layout {layout} --split {split} --tokens {tokens} --methods {methods}"
         title = f"Oracle of partitions on {data.name}, {split}: {len(data)} images"
@@ -98,8 +97,7 @@ def salient(
 
     _check_outputs(output, None, None)
     from pixtree.evaluation.labelled_folders import labelled_set
-    from pixtree.evaluation.records import PACKAGES, provenance, write_record
-    from pixtree.evaluation.report import table
+    from pixtree.evaluation.records import PACKAGES, markdown_table, provenance, write_record
     from pixtree.evaluation.salient import Found, Way, measured, summary
     from pixtree.evaluation.variants import model_of
     from pixtree.tasks.sides import checked_rule
@@ -115,7 +113,7 @@ def salient(
             found += measured(photo, loaded, ways, side=rule, rules=(), size=size)
             progress.advance()
     rows = summary(found)
-    typer.echo(table([(key, heading, form) for key, heading, form in SALIENT_COLUMNS], rows))
+    typer.echo(markdown_table(SALIENT_COLUMNS, rows))
     if output is not None:
         command = f"pixtree evaluate salient {folder.name} --model {model} --tokens {tokens} --side {side} --size {size}"
         record = {"benchmark": "table", "title": f"Salient objects on {folder.name}", **provenance(command, [*PACKAGES, "timm"])}

@@ -37,7 +37,7 @@ def show(columns: Columns, rows: Sequence[Mapping[str, Any]]) -> None:
 def write(
     path: Path | None, title: str, command: str, columns: Columns, rows: Sequence[Mapping[str, Any]], notes: list[str]
 ) -> None:
-    """Write a record that `pixtree evaluate report` renders, if a path was given."""
+    """Write a record of a table, if a path was given."""
     if path is None:
         return
     from pixtree.evaluation.records import PACKAGES, provenance, write_record

@@ -1,7 +1,6 @@
-"""Pictures of classes: label maps in colours, over their image, and image, target and prediction in rows, with a legend."""
+"""Pictures of label maps: classes in colours, over their image, with a legend."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +12,6 @@ Labels = NDArray[np.integer]
 
 VOID = (255, 255, 255)  # colour of pixels that have no class
 GAP, SWATCH = 6, 16  # pixels between pictures, and the side of a legend's square
-
-
-class Row(NamedTuple):
-    """One row of pictures: an image (H, W, 3), and label maps (H, W) beside it, such as the target and predictions."""
-
-    image: Picture
-    maps: tuple[Labels, ...]
 
 
 def class_colours(count: int) -> Picture:
@@ -53,23 +45,7 @@ def class_overlay(image: Picture, classes: Labels, names: Sequence[str], *, opac
     colours = class_colours(len(names))
     mixed = (1 - opacity) * image + opacity * class_picture(classes, colours)
     picture = np.where((classes != IGNORED)[..., None], np.rint(mixed), image).astype(np.uint8)
-    return np.concatenate((picture, legend(names, _occurring([classes]), picture.shape[1])))
-
-
-def class_rows(rows: Sequence[Row], names: Sequence[str], headings: Sequence[str]) -> Picture:
-    """Images beside the label maps that belong to them, a row each, under headings, and a legend of all classes that occur."""
-    if not rows or any(len(row.maps) != len(headings) - 1 for row in rows):
-        found = [len(row.maps) for row in rows]
-        raise ValueError(
-            f"expected rows with a map for each of the {len(headings) - 1} headings after the first, got {found}; add maps"
-        )
-    colours = class_colours(len(names))
-    lines = [_beside([row.image, *(class_picture(one, colours) for one in row.maps)]) for row in rows]
-    width = max(line.shape[1] for line in lines)
-    top = _beside([_words(heading, rows[0].image.shape[1]) for heading in headings])
-    parts = [top, *lines, legend(names, _occurring([one for row in rows for one in row.maps]), width)]
-    padded = [np.pad(part, ((0, GAP), (0, width - part.shape[1]), (0, 0)), constant_values=255) for part in parts]
-    return np.concatenate(padded)[:-GAP]
+    return np.concatenate((picture, legend(names, occurring([classes]), picture.shape[1])))
 
 
 def legend(names: Sequence[str], classes: Sequence[int], width: int) -> Picture:
@@ -92,19 +68,7 @@ def legend(names: Sequence[str], classes: Sequence[int], width: int) -> Picture:
     return np.array(picture)
 
 
-def _occurring(maps: Sequence[Labels]) -> list[int]:
+def occurring(maps: Sequence[Labels]) -> list[int]:
+    """The classes of some label maps, sorted."""
     found = {int(number) for one in maps for number in np.unique(one)}
     return sorted(found - {IGNORED})
-
-
-def _beside(pictures: Sequence[Picture]) -> Picture:
-    padded = [np.pad(picture, ((0, 0), (0, GAP), (0, 0)), constant_values=255) for picture in pictures]
-    return np.concatenate(padded, axis=1)[:, :-GAP]
-
-
-def _words(words: str, width: int) -> Picture:
-    from PIL import Image, ImageDraw, ImageFont
-
-    strip = Image.new("RGB", (width, 20), "white")
-    ImageDraw.Draw(strip).text((2, 1), words, "black", ImageFont.load_default(14))
-    return np.array(strip)

@@ -1,5 +1,6 @@
 """Measures of drawings: how near they come to their image, rendered at several sizes, and what they cost."""
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
@@ -9,15 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.evaluation.renderers import Pixels, Renderer, at_size
 from pixtree.files import replacing
-from pixtree.kernels.cracks import planar_map
 from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.vectorize import planes_of, rendered, vectorize
-from pixtree.vector.drawing import Drawing
-from pixtree.vector.outlines.pieces import exact_outlines
-from pixtree.vector.paint.layers import layers_of
-from pixtree.vector.svg.document import Markup
+
+Pixels = NDArray[np.uint8]
+Renderer = Callable[[str, str], Pixels]  # SVG text and colour of the background -> (H, W, 3)
 
 # vtracer's defaults, and six settings that span its range from few bytes to high quality; polygons make the most of bytes.
 VTRACER: dict[str, dict[str, Any]] = {
@@ -99,6 +97,33 @@ def measure(text: str, picture: Pixels, sizes: Sequence[float] = SIZES) -> dict[
     return found | {"bytes": float(len(text.encode())), "paths": float(text.count("<path"))}
 
 
+def at_size(text: str, shape: tuple[int, ...], background: str = "#ffffff", renderer: Renderer = rendered) -> Pixels:
+    """An SVG text rendered to exactly (H, W, 3) pixels, each axis scaled for itself."""
+    head, tag, body = svg_parts(text)
+    if "viewBox" not in tag and re.search(r'\bwidth="[0-9.]+', tag) and re.search(r'\bheight="[0-9.]+', tag):
+        tag += f' viewBox="0 0 {svg_length(tag, "width"):g} {svg_length(tag, "height"):g}"'
+    tag = re.sub(r'\s(width|height|preserveAspectRatio)="[^"]*"', "", tag)
+    tag += f' width="{shape[1]}" height="{shape[0]}" preserveAspectRatio="none"'
+    return renderer(head + tag + body, background)
+
+
+def svg_parts(text: str) -> tuple[str, str, str]:
+    """The text before the root element, the inside of its tag, and the rest from its closing bracket on."""
+    if "<svg" not in text:
+        raise ValueError(f"an SVG text has an <svg> element, got {text[:40]!r}; pass the text of a drawing")
+    start = text.index("<svg")
+    end = text.index(">", start)
+    return text[:start], text[start:end], text[end:]
+
+
+def svg_length(tag: str, name: str) -> float:
+    """The width or height of a root tag in pixels."""
+    found = re.search(rf'\b{name}="([0-9.]+)', tag)
+    if found is None:
+        raise ValueError(f"a drawing to render has a {name} in pixels, got the tag {tag[:80]!r}; add {name}=")
+    return float(found.group(1))
+
+
 def resized(picture: Pixels, scale: float) -> Pixels:
     """The picture at another scale: by area if smaller, by cubic interpolation if larger."""
     import cv2
@@ -115,31 +140,6 @@ def background_difference(white: Pixels, text: str, renderer: Renderer = rendere
     if not inside.size:
         return 0.0, 0.0
     return float(np.abs(inside).max()), float((inside**2).mean())
-
-
-def hairlines(text: str, picture: Pixels, renderer: Renderer = rendered) -> list[dict[str, float]]:
-    """At every scale: what shows of the background between shapes (grey levels, grey levels squared), and the PSNR."""
-    rows = []
-    for scale in (SIZES[0], 1.0, SIZES[1]):
-        reference = picture if scale == 1 else resized(picture, scale)
-        white = at_size(text, reference.shape[:2], renderer=renderer)
-        largest, mean_square = background_difference(white, text, renderer)
-        quality = psnr(mean_squared_error(white, reference))
-        rows.append({"scale": scale, "gap_largest": largest, "gap_mean_square": mean_square, "psnr": quality})
-    return rows
-
-
-def polygon_faults(labels: NDArray[np.int32], renderer: Renderer = rendered) -> tuple[int, int]:
-    """Pixels that the polygons of a label map (H, W), painted crisply, leave uncovered, and pixels in another region's colour.
-
-    Every region has a colour of its own, so that no mistake hides behind equal colours.
-    """
-    arcs = planar_map(labels)
-    names = np.arange(arcs.count, dtype=np.int64) + 1  # not black, which is a background
-    colours = np.stack([names >> 16, names >> 8 & 255, names & 255], axis=1)
-    text = str(Drawing(arcs, exact_outlines(arcs), colours.astype(np.float64), layers_of(arcs), Markup("crisp")))
-    white, black = renderer(text, "#ffffff"), renderer(text, "#000000")
-    return int((white != black).any(axis=2).sum()), int((white != colours[labels]).any(axis=2).sum())
 
 
 def compare(images: Sequence[Path], methods: Sequence[Method], sizes: Sequence[float] = SIZES) -> Iterator[dict[str, Any]]:

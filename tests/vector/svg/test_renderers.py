@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from evidence.renderers import RENDERERS, hairlines, polygon_faults, rendered_by_librsvg
 from pictures import photo
 from renderers import each, needs
 
-from pixtree.evaluation.renderers import RENDERERS, rendered_by_librsvg
-from pixtree.evaluation.vectors import at_size, background_difference, hairlines, polygon_faults
+from pixtree.evaluation.vectors import at_size, background_difference
 from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.segment import segment
 from pixtree.tasks.vectorize import rendered, vectorize

@@ -14,9 +14,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 # What writes records and passes arguments on: the arguments themselves stand in the command of a record.
-LEFT_OUT = ("pixtree/__init__.py", "pixtree/files.py", "pixtree/evaluation/records.py", "pixtree/evaluation/sources.py")
+LEFT_OUT = (
+    "pixtree/__init__.py",
+    "pixtree/files.py",
+    "pixtree/evaluation/records.py",
+    "benchmarks/evidence/__init__.py",
+    "benchmarks/evidence/records.py",
+    "benchmarks/evidence/sources.py",
+)
 COMMAND_LINE = "pixtree/cli"
 _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _FIELDS_WITHOUT_MEANING = ("ctx", "kind", "type_comment", "type_ignores")
@@ -89,17 +96,18 @@ def _named_folders(script: Path, root: Path) -> Iterator[Path]:
 
 
 def _imported(path: Path, root: Path) -> Iterator[Path]:
-    """The files of modules of pixtree, and of scripts beside this one, that a file imports."""
+    """The files of modules of pixtree, and of other scripts and packages below benchmarks/, that a file imports."""
     if path.suffix != ".py":
         return
-    package = root / "src" / "pixtree" / "__init__.py"
+    package, benchmarks = root / "src" / "pixtree" / "__init__.py", root / "benchmarks"
     homes = _homes(package.read_text(encoding="utf-8")) if package.is_file() else ()
     for module in _modules(path.read_text(encoding="utf-8"), homes):
         parts = module.split(".")
         if parts[0] == "pixtree":
             stems = [root.joinpath("src", *parts[:length]) for length in range(2, len(parts) + 1)]
         else:
-            stems = [path.parent / parts[0]] if root / "benchmarks" in path.parents else []
+            folders = dict.fromkeys((path.parent, benchmarks)) if benchmarks in path.parents else ()
+            stems = [folder.joinpath(*parts[:length]) for folder in folders for length in range(1, len(parts) + 1)]
         files = (one for stem in stems for one in (stem.with_suffix(".py"), stem / "__init__.py"))
         yield from (one for one in files if one.is_file() and not _name(one, root).startswith((*LEFT_OUT, COMMAND_LINE)))
 

@@ -13,7 +13,7 @@ import torch
 from evidence.records import provenance, write_record
 from skimage.metrics import structural_similarity
 
-from pixtree.evaluation.datasets import annotated_photos
+from pixtree.evaluation.annotated_photos import annotated_photos
 from pixtree.kernels import kernels_for
 from pixtree.tokenizer.options import Options
 from pixtree.tokenizer.region_encoder import RegionEncoder

@@ -19,7 +19,7 @@ from scipy.special import gammaln
 from scipy.stats import gennorm
 
 import pixtree
-from pixtree.evaluation.datasets import annotated_photos
+from pixtree.evaluation.annotated_photos import annotated_photos
 from pixtree.files import replacing
 from pixtree.tokenizer.tokenizer import Tokenizer
 from pixtree.tokenizer.weights import IMAGENET_STD

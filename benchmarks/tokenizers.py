@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import pixtree
-from pixtree.evaluation.datasets import annotated_photos
+from pixtree.evaluation.annotated_photos import annotated_photos
 from pixtree.evaluation.superpixels import superpixel_scores
 from pixtree.files import write_json
 from pixtree.partitioners import partitioner

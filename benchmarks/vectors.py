@@ -32,13 +32,13 @@ from vector_pictures import pictures
 from vector_speed import COLUMNS as SPEED_COLUMNS
 from vector_speed import timed
 
+from pixtree.evaluation.plots import plot_rate_distortion
 from pixtree.evaluation.vectors import (
     SIZES,
     VTRACER,
     Method,
     compare,
     own_method,
-    plot_rate_distortion,
     shown,
     summary,
     vtracer_method,

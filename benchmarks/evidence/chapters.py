@@ -73,7 +73,6 @@ CHAPTERS = (
             "vectors_posters",
             "vectors_renderers",
             "programs",
-            "vectors_gradients",
             "vectors*",
         ),
     ),
@@ -161,8 +160,6 @@ WORDS = {
     "vectors_posters": "Shows how near the colours of posters are to the photo's. Ours mostly takes more bytes.",
     "vectors_renderers": "Shows that drawings have no gaps between shapes in two renderers.",
     "programs": "Shows how alike other programs draw the same file. LibreOffice moves lines by half a pixel of the screen.",
-    "vectors_gradients": "Shows that gradients would bring too little, and why there are none.",
-    "vectors_enlarged": "Shows that much of the loss at 1.37 times the size is the softness of the reference.",
     "vectors_large": "Shows how bytes and time grow with the size of a photo.",
     "vectors_speed": "Shows seconds beside vtracer's defaults, on one machine.",
     "select_clicks": "Shows simulated clicks on salient objects and pets, beside two methods without a network. Learned "

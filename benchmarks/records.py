@@ -25,15 +25,15 @@ from evidence.sources import State, script_of, source_hashes, state_of
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 QUICK = 5.0  # minutes
-# Of records that were written before records carried their minutes, as their own rows and notes tell.
+# Of records that were written before records carried their minutes, from their rows and notes.
 MINUTES = {"distill": 60.0, "mutation": 119.0, "newcomer": 2.4, "recipes": 1.8}
-# Records of times: what they say is true of a machine without other work alone.
+# Records of times, which hold only for an idle machine.
 TIMES = {
     "app": "the web app",
     "coarsen_speed": "token trees",
     "corpora_speed": "processes",
     "efficiency": "retrofits",
-    "huge": "huge pictures",
+    "huge": "huge images",
     "newcomer": "the first steps",
     "overlap": "loaders",
     "scaling": "corpora",
@@ -59,7 +59,7 @@ class Entry:
 
 
 def entry(path: Path, root: Path = ROOT) -> Entry:
-    """What one file of records says about itself."""
+    """The entry of one record file."""
     record: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     command = record["command"]
     script = script_of(command, root)
@@ -86,7 +86,7 @@ def obstacle(one: Entry, environment: Mapping[str, str], quick: float = QUICK) -
 
 
 def unfilled(command: str) -> str:
-    """What a command leaves to its user to fill in: words in capitals, three dots, or a second command."""
+    """The parts of a command that its user fills in: words in capitals, three dots, or a second command."""
     words = re.findall(r"(?<![\w$/.])[A-Z]{3,}(?![\w=])|\.\.\.|;", command)
     return " and ".join({"...": "a folder", ";": "two runs"}.get(word, word) for word in words)
 

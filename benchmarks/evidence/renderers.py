@@ -1,6 +1,6 @@
-"""Renderers of SVG text: resvg, which comes with pixtree, and seven programs and libraries that designers open drawings with.
+"""Renderers of SVG text: resvg, which comes with pixtree, and seven programs and libraries in which designers open drawings.
 
-All of them are called on the machine itself, each with a folder of its own for what it writes. A program that is not installed is
+All of them run locally, each with its own folder for output. A program that is not installed is
 an error that names its package.
 """
 
@@ -62,7 +62,9 @@ def rendered_by_librsvg(text: str, background: str = "#ffffff") -> Pixels:
     command = [LIBRSVG, "--unlimited", "--background-color", background]
     done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
     if done.returncode != 0:
-        raise ValueError(f"librsvg must read the drawing, it says: {done.stderr.decode(errors='replace').strip()}; check its text")
+        raise ValueError(
+            f"expected librsvg to read the drawing, got: {done.stderr.decode(errors='replace').strip()}; check its text"
+        )
     return _opened(done.stdout)
 
 
@@ -130,7 +132,7 @@ def _in_libreoffice(name: str, text: str, background: str) -> Pixels:
 
 
 def _framed(text: str, background: str, frame: float) -> str:
-    """The drawing on a sheet of one colour that is larger by so many pixels on every side."""
+    """The drawing on a sheet of one colour, larger by `frame` pixels on every side."""
     head, tag, body = svg_parts(text)
     width, height = size_of(text)
     box = re.search(r'viewBox="([^"]*)"', tag)
@@ -145,7 +147,7 @@ def _framed(text: str, background: str, frame: float) -> str:
 
 
 def _exported(name: str, text: str, width: int, height: int) -> Pixels:
-    """The picture of so many pixels that a program writes of an SVG text."""
+    """The picture of (height, width) pixels that a program makes of an SVG text."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "drawing.svg", Path(folder) / "drawing.png"
         source.write_text(text, encoding="utf-8")
@@ -153,13 +155,13 @@ def _exported(name: str, text: str, width: int, height: int) -> Pixels:
         for command in _commands(name, source, target, width, height):
             done = subprocess.run(command, capture_output=True, check=False, timeout=SECONDS, env=environment)
         if not target.exists():
-            said = (done.stderr or done.stdout).decode(errors="replace").strip()[-300:]
-            raise ValueError(f"{name} must render the drawing, it wrote no picture and said: {said}; check its text")
+            output = (done.stderr or done.stdout).decode(errors="replace").strip()[-300:]
+            raise ValueError(f"expected {name} to render the drawing, got no picture and the output: {output}; check its text")
         return np.ascontiguousarray(_opened(target.read_bytes())[:height, :width])
 
 
 def _commands(name: str, source: Path, target: Path, width: int, height: int) -> list[list[str]]:
-    """The commands, one after the other, that write a drawing as a picture of so many pixels."""
+    """The commands, one after the other, that write a drawing as a picture of (height, width) pixels."""
     program, profile = str(_program(TOGETHER.get(name, (name,))[0])), source.parent / "profile"
     window = f"--window-size={max(width, SMALLEST_WINDOW)},{max(height, SMALLEST_WINDOW)}"
     if name == "chromium":

@@ -21,23 +21,23 @@ from pixtree.files import replacing
 Record = Mapping[str, Any]
 RESULTS, PAGE = Path("benchmarks/results"), Path("docs/results.md")
 LONG = "results_long.md"
-QUOTES = "paper.json"  # beside the folder of records
+QUOTES = "paper.json"  # next to the folder of records
 LONGEST = 24  # rows of a section on the page itself
 SHOWN = 200  # the count of regions whose table stays on the page
 HEADER = """# Results
 
 `make report` generates this page from the records `benchmarks/results/*.json`, so please edit neither by hand.
-↑ means that more is better, ↓ that less is. `make records` says which records are older than the sources that they measure.
+↑ means that higher is better, ↓ that lower is better. `make records` lists records that are older than the sources they measure.
 
 ## In a minute
 
-Figures of the paper are quoted; they come from other data, larger models and longer training, so they say where the paper stands
-and are no contest. Others are the best of the methods that were measured in the same run as ours. Data are small public subsets,
-named in each section: these figures compare methods with one another and not with published ones.
+Figures of the paper are quoted. They come from other data, larger models and longer training, so they are not directly comparable.
+"Best other" is the best of the other methods that were measured in the same run as ours. Data are small public subsets, named in
+each section: these figures compare methods with one another and not with published ones.
 """
 LONG_HEADER = """# Long tables
 
-`make report` generates this page, too. It has the tables that are too long for [the page of results](results.md),
+`make report` generates this page, too. It holds the tables that are too long for [the page of results](results.md),
 with the command, the date and the machine of each.
 """
 _SUMMARY_COLUMNS = (
@@ -94,9 +94,9 @@ def chapters(records: Mapping[str, Record]) -> list[tuple[Chapter, list[str]]]:
 
 
 def write_report(results: str | Path = RESULTS, page: str | Path = PAGE) -> None:
-    """Render the records into the page and, beside it, that of its long tables, each whole or not at all."""
-    beside = long_page(page)
-    for path, text in zip((Path(page), beside), render(results, beside.name), strict=True):
+    """Render the records into the page and that of its long tables, each whole or not at all."""
+    long = long_page(page)
+    for path, text in zip((Path(page), long), render(results, long.name), strict=True):
         with replacing(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
 
@@ -157,7 +157,7 @@ def body(record: Record, name: str) -> str:
 
 
 def short_section(record: Record) -> str:
-    """What stays on the page of a long record: superpixels at one count; of others the notes alone."""
+    """The part of a long record on the page itself: superpixels at one count; of others the notes alone."""
     if record["benchmark"] == "superpixels":
         return superpixels_section({**record, "rows": [row for row in record["rows"] if row["tokens"] == SHOWN] or record["rows"]})
     return "\n".join(f"{note}\n" for note in record.get("notes", []))
@@ -174,7 +174,7 @@ def bars(record: Record) -> list[str]:
 
 
 def with_verdicts(record: Record, difference: str, error: str) -> Record:
-    """The record with a column that says ahead, behind or tie."""
+    """The record with a column of verdicts: ahead, behind or tie."""
     place = next(at for at, (key, *_) in enumerate(record["columns"]) if key == error) + 1
     columns = [*record["columns"][:place], ["verdict", "Verdict", ""], *record["columns"][place:]]
     return {

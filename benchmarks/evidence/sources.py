@@ -2,7 +2,7 @@
 
 The sources of a command are its script (below benchmarks/, or the file of the command line that holds the command) and every
 script and module of pixtree that these import, directly or not, also inside functions. Comments, docstrings and layout do not
-count, so that better words make no record stale; data files of the package, such as the shipped weights, do. A script that starts
+count, so that rewording makes no record stale; data files of the package, such as the shipped weights, do. A script that starts
 other programs names the folders that it measures in a constant `MEASURES`.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-# What writes records and passes arguments on: the arguments themselves stand in the command of a record.
+# These write records and pass arguments on: the arguments themselves stand in the command of a record.
 LEFT_OUT = (
     "pixtree/__init__.py",
     "pixtree/files.py",
@@ -144,7 +144,7 @@ def _homes(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def _data_files(folders: Iterable[Path], root: Path) -> Iterator[Path]:
-    """Files of the package that are no Python, in these folders and in those below that are no packages."""
+    """Files of the package other than Python, in these folders and in those below that are not packages."""
     for folder in folders:
         if root / "src" in folder.parents and folder != root / "src" / "pixtree":
             for path in folder.rglob("*"):
@@ -160,7 +160,7 @@ def _fingerprint(path: Path) -> str:
 
 @cache
 def _code_digest(text: str) -> str:
-    """Hash of what a source does: its syntax tree without docstrings, written so that all versions of Python agree."""
+    """Hash of the syntax tree of a source without docstrings, written so that all versions of Python agree."""
     return _digest(_written(ast.parse(text)).encode())
 
 

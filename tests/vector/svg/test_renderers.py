@@ -87,7 +87,7 @@ def test_a_missing_program_is_an_error_that_names_it(monkeypatch):
 
 @installed
 def test_what_librsvg_cannot_read_is_an_error_of_one_sentence():
-    with pytest.raises(ValueError, match="librsvg must read"):
+    with pytest.raises(ValueError, match="expected librsvg to read"):
         rendered_by_librsvg("no drawing")
 
 

@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 PIP := -m pip --quiet --disable-pip-version-check
 
-.PHONY: setup lock run docs records test test-all test-time test-shuffled test-lowest check mutate soak release clean
+.PHONY: setup lock run docs report records test test-all test-time test-shuffled test-lowest check mutate soak release clean
 
 setup: .venv/ready
 
@@ -66,7 +66,7 @@ test-shuffled: setup  ## ten runs of the tests in random orders, about an hour; 
 
 LOWEST := .venv-lowest/bin
 # What depends on the versions of other packages; style, types and the oracles of the tests do not.
-LOWEST_TESTS := tests/images tests/kernels tests/trees tests/tokenizer tests/models tests/tasks tests/runtime tests/exports tests/cli tests/evaluation \
+LOWEST_TESTS := tests/images tests/kernels tests/trees tests/tokenizer tests/models tests/tasks tests/runtime tests/exports tests/cli tests/evaluation tests/benchmarks \
 	tests/training tests/batch tests/napari_plugin tests/app/test_server.py tests/app/test_hostile_requests.py
 LOWEST_EXTRAS := models,train,datasets,evaluate,tiff,geo,napari,batch,ray,app
 
@@ -87,6 +87,9 @@ release: setup  ## wheel and sdist in empty environments, without extras and wit
 
 mutate: setup  ## 300 seeded mutants against the tests that cover them, about an hour; the same command continues an interrupted run
 	$(BIN)/python benchmarks/mutation --count 300 --seed 0 --workers 2 --again -o benchmarks/results/mutation.json
+
+report: setup  ## docs/results.md and docs/results_long.md from the records of benchmarks/results
+	$(BIN)/python benchmarks/evidence
 
 records: setup  ## which records of benchmarks/results still hold; measures the quick ones again that do not
 	$(BIN)/python benchmarks/records.py

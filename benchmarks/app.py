@@ -19,13 +19,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from evidence.records import provenance, write_record
+from evidence.renderers import PROGRAMS
 from PIL import Image
 
 from pixtree.app.limits import Limits
 from pixtree.app.sessions import grown
 from pixtree.app.wire import unpacked
-from pixtree.evaluation.records import provenance, write_record
-from pixtree.evaluation.renderers import PROGRAMS
 
 CLIENTS, PHOTOS = 16, 50
 SOFTWARE = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]

@@ -15,16 +15,15 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from evidence.records import PACKAGES, provenance, write_record
+from evidence.segmentations import Row, class_rows, plot_segmenters
 from PIL import Image
 from retrofit import patch_model
 from torch import Tensor
 from torch.nn import functional
 
-from pixtree.evaluation.class_pictures import Row, class_rows
-from pixtree.evaluation.dense_plots import plot_segmenters
-from pixtree.evaluation.labelled_folders import LabelledSet, labelled_set
-from pixtree.evaluation.records import PACKAGES, provenance, write_record
-from pixtree.evaluation.segmentation import Confusion, boundary_f
+from pixtree.evaluation.label_maps import LabelledSet, labelled_set
+from pixtree.evaluation.segmentation_measures import Confusion, boundary_f
 from pixtree.files import replacing
 from pixtree.models.pooling import bilinear_shares
 from pixtree.models.segmentation import Segmenter, TokenLogits

@@ -16,13 +16,13 @@ from pathlib import Path
 import cv2
 import numpy as np
 import torch
+from evidence.records import PACKAGES, provenance, write_record
 from numpy.typing import NDArray
 from PIL import Image
 from scipy import ndimage
 from skimage.segmentation import random_walker
 
 import pixtree
-from pixtree.evaluation.records import PACKAGES, provenance, write_record
 
 DATASETS = ("ecssd", "pets_salient")
 CLICKS, SHOWN, WANTED, RADIUS, SIDE, MOST_MILLISECONDS = 10, (1, 3, 5, 10), 0.85, 4, 512, 50.0

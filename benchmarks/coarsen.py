@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from evidence.records import PACKAGES, provenance, write_record
 from retrofit import dataset, logits, normalised, patch_model
 from torch import Tensor, nn
 
 import pixtree
-from pixtree.evaluation.records import PACKAGES, provenance, write_record
 from pixtree.models.coarsening import ConstantNumber, ConstantShare, DecreasingNumber, best_schedule
 from pixtree.models.coarsening.compute import total_flops
 from pixtree.models.coarsening.entry import stem_flops

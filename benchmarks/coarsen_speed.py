@@ -9,10 +9,10 @@ import time
 
 import torch
 from efficiency import photos, seconds
+from evidence.records import PACKAGES, provenance, write_record
 from torch import Tensor
 
 import pixtree
-from pixtree.evaluation.records import PACKAGES, provenance, write_record
 from pixtree.models.coarsening import CoarseViT, Seen
 from pixtree.models.timm_import import timm
 

@@ -91,7 +91,7 @@ def main() -> None:
         parser.error(f"expected two source trees, before and after, got {len(options.versions)}")
     table = rows(*(Version(folder, __file__, "--serve") for folder in options.versions), options.rounds)
     if options.output:
-        from pixtree.evaluation.records import PACKAGES, provenance, write_record
+        from evidence.records import PACKAGES, provenance, write_record
 
         record = {
             "benchmark": "table",

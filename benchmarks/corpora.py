@@ -28,9 +28,8 @@ from typing import Any
 import numpy as np
 import PIL.Image
 import psutil
+from evidence.records import provenance, write_record
 from skimage import data
-
-from pixtree.evaluation.records import provenance, write_record
 
 PHOTOS = ("astronaut", "coffee", "chelsea", "rocket")
 PROGRAM = (

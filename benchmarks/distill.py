@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from evidence.records import PACKAGES, provenance, write_record
 from torch import Tensor, nn
 
-from pixtree.evaluation.answers import said
-from pixtree.evaluation.classification import accuracy_rows
-from pixtree.evaluation.labelled_pictures import LabelledPictures, labelled_pictures
-from pixtree.evaluation.records import PACKAGES, provenance, write_record
+from pixtree.evaluation.classification import accuracy_rows, outputs_of
+from pixtree.evaluation.classified_images import ClassifiedImages, classified_images
 from pixtree.evaluation.variants import Variant, cost_of, variant_of
 from pixtree.files import IMAGE_SUFFIXES, replacing
 from pixtree.models.weights import named_model
@@ -84,7 +83,7 @@ WANTED = {"196 regions": 0.95, "100 regions": 0.84, "token trees": 0.98}
 
 def pictures(data: Path, folder: Path, held_out: bool) -> Path:
     """A folder of links to all pictures that are learned from."""
-    left_out = {one.path for one in held(data).pictures} if held_out else set()
+    left_out = {one.path for one in held(data).images} if held_out else set()
     target = folder / ("pictures_without_held_out" if held_out else "pictures")
     target.mkdir(parents=True, exist_ok=True)
     for source in SOURCES:
@@ -99,9 +98,9 @@ def pictures(data: Path, folder: Path, held_out: bool) -> Path:
     return target
 
 
-def held(data: Path) -> LabelledPictures:
+def held(data: Path) -> ClassifiedImages:
     """The pictures on which schedules are chosen."""
-    return labelled_pictures(data / "imagenet_sample").limited(HELD_OUT)
+    return classified_images(data / "imagenet_sample").limited(HELD_OUT)
 
 
 class Remembered(nn.Module):
@@ -158,17 +157,17 @@ def run_of(name: str, student: str, folder: Path, options: argparse.Namespace) -
     return run._replace(objective=objective, plan=plan)
 
 
-def answers_of(teacher: Any, path: Path, data: LabelledPictures) -> Tensor:
+def answers_of(teacher: Any, path: Path, data: ClassifiedImages) -> Tensor:
     """The teacher's logits of the pictures that are measured, from a file if they are there."""
     if not path.is_file():
-        torch.save(said([teacher], data)[0], path)
+        torch.save(outputs_of([teacher], data)[0], path)
     return torch.load(path, weights_only=True)
 
 
-def measured(teacher: Any, taught: Tensor, model: Any, data: LabelledPictures) -> dict[str, Any]:
+def measured(teacher: Any, taught: Tensor, model: Any, data: ClassifiedImages) -> dict[str, Any]:
     """Accuracy and cost of a model beside its teacher, whose logits are given."""
     cost, whole = cost_of(model), cost_of(teacher).gflops
-    found = accuracy_rows([taught, *said([model], data)], data)[1]
+    found = accuracy_rows([taught, *outputs_of([model], data)], data)[1]
     return {"tokens": cost.tokens, "gflops": cost.gflops, "share": cost.gflops / whole, **found}
 
 
@@ -190,7 +189,7 @@ def untouched(name: str, student: str, options: argparse.Namespace) -> dict[str,
     return row | dict.fromkeys(("top1", "kept", "agreement", "divergence", "minutes")) | before(name, student)
 
 
-def row_of(name: str, student: str, folder: Path, data: LabelledPictures, options: argparse.Namespace) -> tuple[dict, list]:
+def row_of(name: str, student: str, folder: Path, data: ClassifiedImages, options: argparse.Namespace) -> tuple[dict, list]:
     """The row of one student after its distillation, and the curve of its loss."""
     run = run_of(name, student, folder, options)
     remembered, learner = run.objective.teacher, run.objective.learner
@@ -221,7 +220,7 @@ def title(steps: int) -> str:
     return "Distillation without labels" + ("" if steps == STEPS else f", {steps} steps")
 
 
-def record(rows: list[dict], curves: dict[str, list], count: int, data: LabelledPictures, options: argparse.Namespace) -> dict:
+def record(rows: list[dict], curves: dict[str, list], count: int, data: ClassifiedImages, options: argparse.Namespace) -> dict:
     """The table of all students, or with --held-out that of all schedules which were tried."""
     schedule = " ".join(f"--{key.replace('_', '-')} {getattr(options, key):g}" for key in SCHEDULE)
     if len(rows) < len(MODELS) * len(STUDENTS):
@@ -286,7 +285,7 @@ def main() -> None:
     options = parser.parse_args()
     options.tag = "-".join(f"{getattr(options, key):g}" for key in SCHEDULE) + "-held_out" * options.held_out
     folder = pictures(options.data, options.runs, options.held_out)
-    data = held(options.data) if options.held_out else labelled_pictures(options.data / "imagenet_val")
+    data = held(options.data) if options.held_out else classified_images(options.data / "imagenet_val")
     known = json.loads(options.output.read_text()) if options.output.is_file() else {"rows": [], "curves": {}}
     rows, curves = [row for row in known["rows"] if row["top1"] is not None], dict(known["curves"])
     for name in options.models:

@@ -8,10 +8,9 @@ import json
 from pathlib import Path
 
 import torch
+from evidence.records import PACKAGES, provenance, write_record
 
-from pixtree.evaluation.efficiency import efficiency_rows, photo_batch
-from pixtree.evaluation.records import PACKAGES, provenance, write_record
-from pixtree.evaluation.variants import Variant, cost_of, variant_of
+from pixtree.evaluation.variants import Variant, cost_of, efficiency_rows, photo_batch, variant_of
 from pixtree.models.timm_import import timm
 
 # model, tokens of the retrofit, least images/s against patches that the library promises, and the paper's ratio at its own counts:

@@ -16,14 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from evidence.records import PACKAGES, provenance, write_record
 from torch import Tensor
 
 from pixtree.evaluation.ablations import with_count
-from pixtree.evaluation.answers import features, said
-from pixtree.evaluation.labelled_pictures import TEST, TRAIN, LabelledPictures, labelled_pictures
-from pixtree.evaluation.neighbours import best_count, neighbour_answers
-from pixtree.evaluation.probe import probe_answers
-from pixtree.evaluation.records import PACKAGES, provenance, write_record
+from pixtree.evaluation.classification import best_count, features, neighbour_classes, outputs_of, probe_classes
+from pixtree.evaluation.classified_images import TEST, TRAIN, ClassifiedImages, classified_images
 from pixtree.evaluation.variants import Variant, cost_of, variant_of
 from pixtree.files import write_json
 from pixtree.models.retrofit import retrofit
@@ -78,19 +76,19 @@ NOTES = [
 ]
 
 
-def classes_of(pictures: LabelledPictures) -> Tensor:
+def classes_of(pictures: ClassifiedImages) -> Tensor:
     """The class of every picture, (N,)."""
-    return torch.tensor([picture.classes[0] for picture in pictures.pictures])
+    return torch.tensor([picture.classes[0] for picture in pictures.images])
 
 
 def measured(model: Any, data: Path) -> dict[str, Any]:
     """Which of the tested photos a variant gets right, by neighbours for every k and by the probe; its tokens and GFLOPs."""
     before = sum(os.times()[:4])
-    parts = [labelled_pictures(data / "imagenette224", part) for part in (TRAIN, TEST)]
-    learned, tested = (said([model], part, features)[0] for part in parts)
+    parts = [classified_images(data / "imagenette224", part) for part in (TRAIN, TEST)]
+    learned, tested = (outputs_of([model], part, features)[0] for part in parts)
     classes, truth = (classes_of(part) for part in parts)
-    near = neighbour_answers(learned, classes, tested)
-    probed, decay = probe_answers(learned, classes, tested)
+    near = neighbour_classes(learned, classes, tested)
+    probed, decay = probe_classes(learned, classes, tested)
     return {
         "knn": {count: (found == truth).int().tolist() for count, found in near.items()},
         "probe": (probed == truth).int().tolist(),
@@ -100,10 +98,10 @@ def measured(model: Any, data: Path) -> dict[str, Any]:
     }
 
 
-def cost(model: Any, pictures: LabelledPictures) -> dict[str, float | None]:
+def cost(model: Any, pictures: ClassifiedImages) -> dict[str, float | None]:
     """Tokens and GFLOPs; of a model whose criterion chooses the tokens, their mean count over some pictures alone."""
     if getattr(getattr(model, "tokenizer", None), "budget", None) == PAPER_BUDGET:
-        return {"tokens": said([model], pictures.limited(COUNTED), with_count)[0][:, -1].mean().item(), "gflops": None}
+        return {"tokens": outputs_of([model], pictures.limited(COUNTED), with_count)[0][:, -1].mean().item(), "gflops": None}
     found = cost_of(model)
     return {"tokens": found.tokens, "gflops": found.gflops}
 

@@ -17,8 +17,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-
-from pixtree.evaluation.records import provenance, write_record
+from evidence.records import provenance, write_record
 
 WAYS = ("segment", "tiles")
 EXPECTED = {"segment": 110, "tiles": 40}  # bytes per pixel, to refuse what does not fit

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from evidence.records import provenance, write_record
 from skimage.metrics import structural_similarity
 
-from pixtree.evaluation.datasets import annotated_photos
-from pixtree.evaluation.records import provenance, write_record
+from pixtree.evaluation.annotated_photos import annotated_photos
 from pixtree.kernels import kernels_for
 from pixtree.tokenizer.options import Options
 from pixtree.tokenizer.region_encoder import RegionEncoder

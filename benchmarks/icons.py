@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
+from evidence.records import PACKAGES, provenance, write_record
 from rich.console import Console
 from rich.progress import track
 
-from pixtree.evaluation.records import PACKAGES, provenance, write_record
-from pixtree.evaluation.renderers import Pixels, at_size
+from pixtree.evaluation.vectors import Pixels, at_size
 from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.vectorize import vectorize
 from pixtree.vector.svg.points import NUMBER, points_of

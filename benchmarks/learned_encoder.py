@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from evidence.records import provenance, write_record
 from numpy.typing import NDArray
 from region_features import (
     BLOCKS,
@@ -36,9 +37,8 @@ from region_features import (
 from rich.progress import track
 from torch import Tensor
 
-from pixtree.evaluation.datasets import AnnotatedPhoto, annotated_photos
-from pixtree.evaluation.labelled_folders import IGNORED, LabelledImage, labelled_set
-from pixtree.evaluation.records import provenance, write_record
+from pixtree.evaluation.annotated_photos import AnnotatedPhoto, annotated_photos
+from pixtree.evaluation.label_maps import IGNORED, LabelledImage, labelled_set
 from pixtree.evaluation.superpixels import superpixel_scores
 from pixtree.files import replacing, write_json
 from pixtree.kernels import kernels_for

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as functional
+from evidence.records import PACKAGES, provenance, write_record
 from retrofit import dataset, logits, patch_model
 from torch import Tensor
 
 import pixtree
-from pixtree.evaluation.records import PACKAGES, provenance, write_record
 from pixtree.kernels import kernels_for
 from pixtree.partitioners.grid import Grid
 

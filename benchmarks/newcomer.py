@@ -17,9 +17,8 @@ import time
 from pathlib import Path
 
 import PIL.Image
+from evidence.records import provenance, write_record
 from skimage import data
-
-from pixtree.evaluation.records import provenance, write_record
 
 ROOT = Path(__file__).parents[1]
 MEASURES = ("src/pixtree",)  # which the commands of the README load

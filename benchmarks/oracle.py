@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from evidence.records import PACKAGES, provenance, write_record
 from retrofit import patch_model
 
 import pixtree
-from pixtree.evaluation.dense_plots import plot_oracle
-from pixtree.evaluation.labelled_folders import LabelledSet, labelled_set
-from pixtree.evaluation.oracle import Tally, coarse_oracle, oracle
-from pixtree.evaluation.records import PACKAGES, provenance, write_record
+from pixtree.evaluation.label_maps import LabelledSet, labelled_set
+from pixtree.evaluation.plots import plot_oracle
+from pixtree.evaluation.segmentation_measures import Tally, coarse_oracle, oracle
 from pixtree.evaluation.superpixel_comparison import method
 from pixtree.models.coarsening.schedules import ConstantNumber
 from pixtree.partitioners.baseline import nearest_setting, segment_count

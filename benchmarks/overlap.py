@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 import torch
 from efficiency import photos
+from evidence.records import PACKAGES, provenance, write_record
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 import pixtree
-from pixtree.evaluation.records import PACKAGES, provenance, write_record
 from pixtree.models import PixtreeViT, WithPartition, collate_partitions
 
 MODEL, SIZE = "vit_small_patch16_224", 224

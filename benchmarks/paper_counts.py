@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from evidence.records import provenance, write_record
 from PIL import Image
 
-from pixtree.evaluation.records import provenance, write_record
 from pixtree.kernels import kernels_for
 from pixtree.tokenizer.region_encoder import pixel_values
 from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, region_encoder

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from eight_pictures import PICTURES
+from evidence.records import PACKAGES, provenance, version_of, write_record
+from evidence.renderers import MODULES, PROGRAMS, RENDERERS, TOGETHER, missing
 
-from pixtree.evaluation.records import PACKAGES, provenance, version_of, write_record
-from pixtree.evaluation.renderers import MODULES, PROGRAMS, RENDERERS, TOGETHER, missing
 from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.vectorize import rendered, vectorize
 

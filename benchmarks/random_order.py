@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from xml.etree import ElementTree
 
-from pixtree.evaluation.records import provenance, write_record
+from evidence.records import provenance, write_record
 
 ROOT = Path(__file__).parents[1]
 MEASURES = ("src/pixtree", "tests")  # which processes of its own load

@@ -12,8 +12,9 @@ import argparse
 import json
 from pathlib import Path
 
+from evidence.records import provenance, write_record
+
 from pixtree.cli.steps import Steps
-from pixtree.evaluation.records import provenance, write_record
 from pixtree.training.distilling import CHECKPOINT
 from pixtree.training.logs import LOG, read_log
 from pixtree.training.recipe import read_recipe

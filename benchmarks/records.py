@@ -18,20 +18,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pixtree.evaluation.sources import State, script_of, state_of
+from evidence.records import write_record
+from evidence.report import PAGE, write_report
+from evidence.sources import State, script_of, source_hashes, state_of
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 QUICK = 5.0  # minutes
-# Of records that were written before records carried their minutes, as their own rows and notes tell.
+# Of records that were written before records carried their minutes, from their rows and notes.
 MINUTES = {"distill": 60.0, "mutation": 119.0, "newcomer": 2.4, "recipes": 1.8}
-# Records of times: what they say is true of a machine without other work alone.
+# Records of times, which hold only for an idle machine.
 TIMES = {
     "app": "the web app",
     "coarsen_speed": "token trees",
     "corpora_speed": "processes",
     "efficiency": "retrofits",
-    "huge": "huge pictures",
+    "huge": "huge images",
     "newcomer": "the first steps",
     "overlap": "loaders",
     "scaling": "corpora",
@@ -57,7 +59,7 @@ class Entry:
 
 
 def entry(path: Path, root: Path = ROOT) -> Entry:
-    """What one file of records says about itself."""
+    """The entry of one record file."""
     record: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     command = record["command"]
     script = script_of(command, root)
@@ -84,7 +86,7 @@ def obstacle(one: Entry, environment: Mapping[str, str], quick: float = QUICK) -
 
 
 def unfilled(command: str) -> str:
-    """What a command leaves to its user to fill in: words in capitals, three dots, or a second command."""
+    """The parts of a command that its user fills in: words in capitals, three dots, or a second command."""
     words = re.findall(r"(?<![\w$/.])[A-Z]{3,}(?![\w=])|\.\.\.|;", command)
     return " and ".join({"...": "a folder", ";": "two runs"}.get(word, word) for word in words)
 
@@ -112,8 +114,24 @@ def line(one: Entry, environment: Mapping[str, str], quick: float = QUICK) -> st
 
 def measure(one: Entry) -> None:
     """Run the command of a record; the child's sources are those of this folder."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    environment, hashes = {**os.environ, "PYTHONPATH": str(ROOT / "src")}, source_hashes(one.command)
     subprocess.run(arguments(one, environment), cwd=ROOT, env=environment, check=True)
+    add_hashes(RESULTS / f"{one.name}.json", hashes)
+
+
+def add_hashes(path: Path, hashes: Mapping[str, str]) -> None:
+    """Give a record of `pixtree evaluate`, which knows nothing of sources, the hashes of those that were measured."""
+    record = json.loads(path.read_text(encoding="utf-8"))
+    if "source_hashes" not in record:
+        write_record({**record, "source_hashes": hashes}, path)
+
+
+def compact(path: Path) -> None:
+    """Write a record again with one line per row; its values stay as they are, to the last digit."""
+    record = json.loads(path.read_text(encoding="utf-8"))
+    write_record(record, path)
+    if repr(json.loads(path.read_text(encoding="utf-8"))) != repr(record):
+        raise SystemExit(f"expected {path.name} to keep its values, got others; restore it with git")
 
 
 def main() -> None:
@@ -121,7 +139,12 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="measure these again, whatever their state")
     parser.add_argument("--list", action="store_true", help="measure nothing")
     parser.add_argument("--quick", type=float, default=QUICK, metavar="MINUTES", help="the longest run that is repeated (5)")
+    parser.add_argument("--compact", action="store_true", help="only write every record again, with one line per row")
     options = parser.parse_args()
+    if options.compact:
+        for path in sorted(RESULTS.glob("*.json")):
+            compact(path)
+        return
     entries = [entry(path) for path in sorted(RESULTS.glob("*.json"))]
     if unknown := set(options.names) - {one.name for one in entries}:
         raise SystemExit(f"expected names of records, got {', '.join(sorted(unknown))}; `--list` shows them")
@@ -135,8 +158,7 @@ def main() -> None:
     for place, one in enumerate(chosen, 1):
         print(f"[{place}/{len(chosen)}] {one.command}", flush=True)
         measure(one)
-    report = [sys.executable, "-m", "pixtree", "evaluate", "report"]
-    subprocess.run(report, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, check=True)
+    write_report(RESULTS, ROOT / PAGE)
 
 
 if __name__ == "__main__":

@@ -173,7 +173,7 @@ def main() -> None:
         now = {(row["python"], row["extras"]) for row in rows}
         rows += [row for row in earlier(options.output) if (row["python"], row["extras"]) not in now]
         rows.sort(key=lambda row: (str(row["python"]), row["extras"] != "none"))
-        from pixtree.evaluation.records import provenance, write_record
+        from evidence.records import provenance, write_record
 
         record = {
             "benchmark": "table",

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from evidence.records import PACKAGES, provenance, write_record
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln
 from scipy.stats import gennorm
 
 import pixtree
-from pixtree.evaluation.datasets import annotated_photos
-from pixtree.evaluation.records import PACKAGES, provenance, write_record
+from pixtree.evaluation.annotated_photos import annotated_photos
 from pixtree.files import replacing
 from pixtree.tokenizer.tokenizer import Tokenizer
 from pixtree.tokenizer.weights import IMAGENET_STD

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from evidence.records import PACKAGES, provenance, write_record
 from PIL import Image
 from torch import Tensor
 
 import pixtree
 from pixtree.evaluation.classification import measures
-from pixtree.evaluation.records import PACKAGES, provenance, write_record
 from pixtree.models.weights import named_model
 
 MODELS = ("deit_tiny_patch16_224", "vit_tiny_patch16_224")

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from evidence.records import PACKAGES, provenance, write_record
 from retrofit import patch_model
 
 import pixtree
-from pixtree.evaluation.labelled_folders import IGNORED, LabelledImage, labelled_set
-from pixtree.evaluation.records import PACKAGES, provenance, write_record
-from pixtree.evaluation.salient import Found, Way, answers, overlap, scored, summary
+from pixtree.evaluation.label_maps import IGNORED, LabelledImage, labelled_set
+from pixtree.evaluation.salient_measures import Found, Way, overlap, predictions, scored, summary
 from pixtree.models.facets import Facet, Reading, read
 from pixtree.tasks.salient import colour_image, scenery_of, seen_by
 from pixtree.tasks.token_graph import RULES, TOKENCUT, Affinity
@@ -112,9 +112,9 @@ def rows_of(data: Path, name: str, images: list[LabelledImage], bands: dict[str,
         pixels = image.pixels()
         ruled, others = ways_for(name)
         ways = [
-            *answers(pixels, model, ruled),
-            *answers(pixels, model, others, rules=()),
-            *answers(pixels, retrofit, RETROFITTED, rules=()),
+            *predictions(pixels, model, ruled),
+            *predictions(pixels, model, others, rules=()),
+            *predictions(pixels, retrofit, RETROFITTED, rules=()),
         ]
         for band, value in (bands or {"": None}).items():
             truth = image.labels() if value is None else band_labels(image, value)

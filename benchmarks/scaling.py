@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from evidence.records import provenance, write_record
 
 from pixtree.batch import run
-from pixtree.evaluation.records import provenance, write_record
 from pixtree.files import replacing
 
 ROOT = Path(__file__).parents[1]

@@ -15,11 +15,11 @@ import cv2
 import numpy as np
 import torch
 from clicks import Mask, overlap, pictures
+from evidence.records import PACKAGES, provenance, write_record
 from numpy.typing import NDArray
 from tokencut import FEATURES, model_at, patch_mask
 
 import pixtree
-from pixtree.evaluation.records import PACKAGES, provenance, write_record
 from pixtree.tasks.snap import bilateral_solver
 
 PIXELS, KINDS, WANTED = (5, 10, 15), ("eroded", "dilated", "jittered"), 0.05

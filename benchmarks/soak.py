@@ -25,12 +25,12 @@ from pathlib import Path
 import numpy as np
 import torch
 from app import megabytes, server
+from evidence.records import provenance, write_record
 from PIL import Image
 from scaling import processor_seconds
 
 import pixtree
 from pixtree.batch import run
-from pixtree.evaluation.records import provenance, write_record
 from pixtree.files import replacing
 
 CYCLE = 8  # rounds, after which the same work comes again

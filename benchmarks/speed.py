@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from evidence.records import provenance, write_record
 from rich.progress import track
 
-from pixtree.evaluation.records import provenance, write_record
 from pixtree.files import replacing
 
 SIZES = (224, 512, 1024, 2048, 3584)

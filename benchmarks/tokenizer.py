@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from evidence.records import PACKAGES, provenance, write_record
 from torch import Tensor
 
 import pixtree
-from pixtree.evaluation.datasets import annotated_photos
-from pixtree.evaluation.records import PACKAGES, provenance, write_record
+from pixtree.evaluation.annotated_photos import annotated_photos
 from pixtree.evaluation.superpixels import superpixel_scores
 from pixtree.models.timm_import import timm
 from pixtree.tokenizer.aggregation import MODES

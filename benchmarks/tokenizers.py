@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from evidence.records import PACKAGES, provenance, write_record
+from evidence.sources import source_hashes
 from retrofit import BATCH, dataset, patch_model
 from torch import Tensor
 from torch.nn import functional
 
 import pixtree
-from pixtree.evaluation.datasets import annotated_photos
-from pixtree.evaluation.records import PACKAGES, provenance, write_record
-from pixtree.evaluation.sources import source_hashes
+from pixtree.evaluation.annotated_photos import annotated_photos
 from pixtree.evaluation.superpixels import superpixel_scores
 from pixtree.files import write_json
 from pixtree.partitioners import partitioner

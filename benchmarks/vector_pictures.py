@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pixtree.evaluation.renderers import at_size
-from pixtree.evaluation.vectors import vtracer_method
+from pixtree.evaluation.vectors import at_size, vtracer_method
 from pixtree.files import replacing
 from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.vectorize import rendered, vectorize

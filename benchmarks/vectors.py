@@ -24,23 +24,21 @@ from typing import Any
 
 import numpy as np
 import torch
+from evidence.records import PACKAGES, provenance, write_record
+from evidence.renderers import RENDERERS, hairlines, librsvg_version, polygon_faults
 from rich.console import Console
 from rich.progress import track
 from vector_pictures import pictures
 from vector_speed import COLUMNS as SPEED_COLUMNS
 from vector_speed import timed
 
-from pixtree.evaluation.records import PACKAGES, provenance, write_record
-from pixtree.evaluation.renderers import RENDERERS, librsvg_version
+from pixtree.evaluation.plots import plot_rate_distortion
 from pixtree.evaluation.vectors import (
     SIZES,
     VTRACER,
     Method,
     compare,
-    hairlines,
     own_method,
-    plot_rate_distortion,
-    polygon_faults,
     shown,
     summary,
     vtracer_method,

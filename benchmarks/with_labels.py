@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from evidence.records import provenance, write_record
 from recipes import curve_of
 
 from pixtree.cli.steps import Steps
-from pixtree.evaluation.records import provenance, write_record
 from pixtree.files import write_json
 from pixtree.training.augmentation import plain_transform
 from pixtree.training.distilling import CHECKPOINT

@@ -16,6 +16,7 @@ import pytest
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # tests import their images by name
+sys.path.append(str(HERE.parent / "benchmarks"))  # for the package evidence
 PACKAGE = Path(importlib.util.find_spec("pixtree").submodule_search_locations[0])
 CACHES = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pixtree" / "tests"
 UNUSED = 14 * 24 * 3600  # seconds after which machine code of other sources is deleted

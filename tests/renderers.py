@@ -3,8 +3,7 @@
 import os
 
 import pytest
-
-from pixtree.evaluation.renderers import missing
+from evidence.renderers import missing
 
 
 def needs(name):

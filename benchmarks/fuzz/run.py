@@ -21,9 +21,10 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from mutated_files import FORMATS, mutated, originals
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from pixtree.evaluation.records import provenance, write_record
+from evidence.records import provenance, write_record
+from mutated_files import FORMATS, mutated, originals
 
 BLOCK = 500
 MOST_PIXELS = 1 << 20  # the guard against bombs, set as --max-pixels does, so that a run needs little memory

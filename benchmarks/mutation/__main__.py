@@ -182,12 +182,12 @@ def rewrite(folder: Path, rows: dict[str, dict]) -> None:
 def write(found: dict, arguments: argparse.Namespace) -> None:
     """In another process: this one has never loaded pixtree, so that its children may load mutants of it."""
     code = (
-        "import json, sys; from pixtree.evaluation.records import provenance, write_record; "
+        "import json, sys; from evidence.records import provenance, write_record; "
         "head = {'benchmark': 'table', 'title': 'Changes of the sources that the tests notice'}; "
         "write_record({**head, **provenance(sys.argv[2]), **json.load(sys.stdin)}, sys.argv[1])"
     )
     command = f"python benchmarks/mutation --count {arguments.count} --seed {arguments.seed} --workers {arguments.workers}"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT / "benchmarks")))}
     call = [sys.executable, "-c", code, str(arguments.output), command]
     subprocess.run(call, env=environment, input=json.dumps(found), text=True, check=True)
 

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
+from evidence.renderers import PROGRAMS
 from PIL import Image
-
-from pixtree.evaluation.renderers import PROGRAMS
 
 SOFTWARE = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--hide-scrollbars"]
 DESKTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}

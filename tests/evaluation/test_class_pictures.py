@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from evidence.segmentations import Row, class_rows
 
-from pixtree.evaluation.class_pictures import GAP, SWATCH, Row, class_colours, class_overlay, class_picture, class_rows, legend
-from pixtree.evaluation.labelled_folders import IGNORED
+from pixtree.evaluation.label_maps import GAP, IGNORED, SWATCH, class_colours, class_overlay, class_picture, legend
 
 NAMES = ("sky", "road", "a rather long name of a class")
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from commands import invoke
+from evidence.report import render
 from labelled_folders import NAME, class_folders, small_weights, table
 
 import pixtree
@@ -48,7 +49,7 @@ def test_top1_has_a_row_per_variant(photos, weights, tmp_path, monkeypatch):
     assert found["rows"][2]["gflops"] < found["rows"][0]["gflops"]
     assert found["command"].startswith(f"pixtree evaluate top1 {NAME} $PIXTREE_DATA/photos --weights small.safetensors --variant")
     assert found["command"].endswith("--variant run=run --real")
-    assert run("report", tmp_path, "-o", tmp_path / "page.md").exit_code == 0
+    assert f"Accuracy of {NAME} on photos" in render(tmp_path)[0]
 
 
 def test_a_folder_of_token_trees_is_a_model(photos, weights, tmp_path):
@@ -68,7 +69,7 @@ def test_features_are_measured_on_a_train_and_a_test_part(task, key, weights, tm
     found = evaluated(tmp_path, task, NAME, tmp_path / "pets", "--weights", weights, "--variant", "tokens=16")
     assert len(found["rows"]) == 2
     assert all(0 <= row[key] <= 1 for row in found["rows"])
-    assert "6 pictures to learn from and 2 to test" in found["notes"][0]
+    assert "6 training images and 2 test images" in found["notes"][0]
 
 
 def test_scale_has_patches_and_regions_at_every_size(photos, weights, tmp_path):
@@ -106,7 +107,7 @@ def test_efficiency_compares_with_the_model_as_it_is(tmp_path):
         (("ablations", NAME, "PHOTOS", "--preset", "ours"), "one of default, paper", 2),
         (("ablations", NAME, "PHOTOS", "--tables", "colours"), "got colours; choose", 1),
         (("efficiency", NAME, "--rounds", "0"), "at least one round", 2),
-        (("knn", NAME, "ONE"), "more than one picture per class", 1),
+        (("knn", NAME, "ONE"), "more than one image per class", 1),
         (("top1", NAME, "MANY"), "the 1000 classes of the model, got class 4999", 1),
         (("top1", "EMPTY", "PHOTOS"), "expected a folder with config.json", 1),
     ],

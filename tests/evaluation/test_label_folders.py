@@ -11,8 +11,7 @@ from skimage import data
 
 import pixtree
 from pixtree.cli import evaluate
-from pixtree.evaluation.datasets import annotated_photos
-from pixtree.evaluation.label_folders import label_folder
+from pixtree.evaluation.annotated_photos import annotated_photos, label_folder
 from pixtree.evaluation.superpixel_comparison import compare_superpixels, rows
 
 app = typer.Typer()

@@ -10,13 +10,21 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 import pixtree
-from pixtree.evaluation.answers import features, logits, said, transform_for
-from pixtree.evaluation.classification import accuracy_rows, check_classes
-from pixtree.evaluation.efficiency import in_turns
-from pixtree.evaluation.labelled_pictures import LabelledPicture, LabelledPictures, labelled_pictures
-from pixtree.evaluation.neighbours import best_count, neighbour_accuracy, neighbour_answers
-from pixtree.evaluation.probe import probe_accuracy, probe_answers
-from pixtree.evaluation.variants import Variant, cost_of, parsed_variant, variant_of
+from pixtree.evaluation.classification import (
+    accuracy_rows,
+    best_count,
+    check_classes,
+    features,
+    logits,
+    neighbour_accuracy,
+    neighbour_classes,
+    outputs_of,
+    probe_accuracy,
+    probe_classes,
+    transform_for,
+)
+from pixtree.evaluation.classified_images import ClassifiedImage, ClassifiedImages, classified_images
+from pixtree.evaluation.variants import Variant, cost_of, in_turns, parsed_variant, variant_of
 from pixtree.models.timm_import import timm
 
 
@@ -27,8 +35,8 @@ def model():
 
 
 def labelled(*classes):
-    pictures = tuple(LabelledPicture(None, one) for one in classes)
-    return LabelledPictures("made up", "none", pictures, 1 + max(max(one) for one in classes))
+    pictures = tuple(ClassifiedImage(None, one) for one in classes)
+    return ClassifiedImages("made up", "none", pictures, 1 + max(max(one) for one in classes))
 
 
 def test_accuracy_counts_any_of_a_pictures_classes_and_compares_with_the_first():
@@ -71,8 +79,8 @@ def test_neighbours_that_are_fewer_than_k_all_vote():
 
 def test_neighbours_and_probes_answer_with_the_classes_they_learned():
     learned, classes = torch.eye(3), torch.tensor([7, 2, 4])
-    assert neighbour_answers(learned, classes, learned, (1,))[1].tolist() == [7, 2, 4]
-    assert probe_answers(learned, classes, learned, (1e-3,))[0].tolist() == [7, 2, 4]
+    assert neighbour_classes(learned, classes, learned, (1,))[1].tolist() == [7, 2, 4]
+    assert probe_classes(learned, classes, learned, (1e-3,))[0].tolist() == [7, 2, 4]
 
 
 def test_a_probe_separates_what_a_line_separates():
@@ -131,31 +139,31 @@ def test_the_cost_of_patches_is_what_torch_counts(model):
 
 
 def test_all_models_see_the_same_pictures_in_one_pass(model, tmp_path):
-    data, seen = labelled_pictures(table(tmp_path, [0, 1, 2])), []
+    data, seen = classified_images(table(tmp_path, [0, 1, 2])), []
     grid = pixtree.retrofit(model, partitioner="grid")
-    first, second = said([model, grid], data, report=seen.append)
+    first, second = outputs_of([model, grid], data, report=seen.append)
     assert seen == [3]
     torch.testing.assert_close(first, second, atol=1e-3, rtol=1e-3)
-    image = transform_for(model)(Image.open(data.pictures[1].path).convert("RGB"))
+    image = transform_for(model)(Image.open(data.images[1].path).convert("RGB"))
     torch.testing.assert_close(first[1:2], logits(model, image[None]))
-    rows = said([model, grid, pixtree.coarsen(model, 0.9)], data, features)
+    rows = outputs_of([model, grid, pixtree.coarsen(model, 0.9)], data, features)
     assert [tuple(row.shape) for row in rows] == [(3, model.embed_dim)] * 3
     torch.testing.assert_close(rows[0], rows[1], atol=1e-3, rtol=1e-3)
 
 
 def test_features_of_padded_batches_leave_out_the_padding(model, tmp_path):
     criterion = pixtree.retrofit(model, budget=pixtree.Criterion("aicc", penalty=20.0))
-    data = labelled_pictures(table(tmp_path, [0, 1, 2]))
-    together = said([criterion], data, features)[0]
-    alone = said([criterion], data.limited(1), features)[0]
+    data = classified_images(table(tmp_path, [0, 1, 2]))
+    together = outputs_of([criterion], data, features)[0]
+    alone = outputs_of([criterion], data.limited(1), features)[0]
     torch.testing.assert_close(together[:1], alone, atol=1e-4, rtol=1e-4)
 
 
 def test_a_damaged_picture_is_named(model, tmp_path):
-    data = labelled_pictures(table(tmp_path, [0]))
-    data.pictures[0].path.write_bytes(b"no picture")
+    data = classified_images(table(tmp_path, [0]))
+    data.images[0].path.write_bytes(b"no picture")
     with pytest.raises(ValueError, match=r"could not read 'ILSVRC2012_val_00000001.png'"):
-        said([model], data)
+        outputs_of([model], data)
 
 
 def test_models_take_turns_and_the_first_round_does_not_count():

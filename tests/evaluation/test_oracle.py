@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pytest
 from commands import invoke
+from evidence.segmentations import plot_segmenters
 from PIL import Image
 
 import pixtree
 from pixtree.cli.main import app
-from pixtree.evaluation.dense_plots import plot_segmenters
-from pixtree.evaluation.labelled_folders import IGNORED, labelled_set
-from pixtree.evaluation.oracle import coarse_oracle, majority, oracle
+from pixtree.evaluation.label_maps import IGNORED, labelled_set
+from pixtree.evaluation.segmentation_measures import coarse_oracle, majority, oracle
 from pixtree.models.timm_import import timm
 
 

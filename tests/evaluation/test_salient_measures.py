@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pixtree.evaluation.labelled_folders import labelled_set
-from pixtree.evaluation.salient import Way, f_max, measured, overlap, precision_and_recall, summary
+from pixtree.evaluation.label_maps import labelled_set
+from pixtree.evaluation.salient_measures import Way, f_max, measured, overlap, precision_and_recall, summary
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
 from tiny_models import tiny

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.ndimage import distance_transform_edt
 
-from pixtree.evaluation.labelled_folders import IGNORED
-from pixtree.evaluation.segmentation import Confusion, boundary_f, within
+from pixtree.evaluation.label_maps import IGNORED
+from pixtree.evaluation.segmentation_measures import Confusion, boundary_f, within
 
 TRUTH = np.array([[0, 0, 1, 1], [0, 0, 1, IGNORED]])
 FOUND = np.array([[0, 0, 0, 1], [2, 0, 1, 1]])

@@ -11,7 +11,7 @@ from PIL import Image
 from skimage import data
 
 from pixtree.evaluation import superpixel_comparison
-from pixtree.evaluation.datasets import annotated_photos
+from pixtree.evaluation.annotated_photos import annotated_photos
 from pixtree.evaluation.plots import plot_superpixels
 from pixtree.evaluation.records import provenance, write_record, write_table
 from pixtree.evaluation.superpixel_comparison import METHODS, Sample, compare_superpixels, measure_photo, rows
@@ -118,7 +118,7 @@ def end_at_once(*_):
 
 def test_a_worker_that_dies_is_one_error(folder, monkeypatch):
     monkeypatch.setattr(superpixel_comparison, "measure_photo", end_at_once)
-    with pytest.raises(MemoryError, match="got one that died, often for lack of memory; use fewer workers"):
+    with pytest.raises(MemoryError, match="got one that died, often because memory ran out; use fewer workers"):
         next(compare_superpixels(annotated_photos(folder), ["grid"], [12], workers=2))
 
 

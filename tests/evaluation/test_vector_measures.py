@@ -5,12 +5,12 @@ import PIL.Image
 import pytest
 from pictures import photo
 
+from pixtree.evaluation.plots import plot_rate_distortion
 from pixtree.evaluation.vectors import (
     at_size,
     compare,
     measure,
     own_method,
-    plot_rate_distortion,
     resized,
     summary,
     vtracer_method,

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 from pixtree.cli.main import app
 from pixtree.cli.recipe import NAMES
-from pixtree.evaluation.labelled_folders import labelled_set
+from pixtree.evaluation.label_maps import labelled_set
 from pixtree.models.timm_import import timm
 from pixtree.training import presets
 from pixtree.training.learners import learner_of

@@ -8,8 +8,8 @@ import torch
 from PIL import Image
 
 import pixtree
-from pixtree.evaluation.labelled_folders import IGNORED, labelled_set
-from pixtree.evaluation.segmentation import Confusion
+from pixtree.evaluation.label_maps import IGNORED, labelled_set
+from pixtree.evaluation.segmentation_measures import Confusion
 from pixtree.models.segmentation import Segmenter
 from pixtree.models.timm_import import timm
 from pixtree.training.augmentation import LabelledChanges

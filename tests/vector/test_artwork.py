@@ -7,7 +7,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 from skimage import data
 
-from pixtree.evaluation.renderers import at_size
+from pixtree.evaluation.vectors import at_size
 from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.vectorize import vectorize
 from pixtree.vector.artwork import UNIT

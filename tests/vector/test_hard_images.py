@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from evidence.renderers import hairlines
 from pictures import constant, noise, photo
 from PIL import Image, ImageDraw, ImageFont
 
-from pixtree.evaluation.vectors import hairlines
 from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.vectorize import rendered, vectorize
 

@@ -4,8 +4,8 @@ import os
 import shutil
 
 import pytest
+from evidence.renderers import LIBRSVG
 
-from pixtree.evaluation.renderers import LIBRSVG
 from pixtree.vector.potrace import PROGRAM
 
 

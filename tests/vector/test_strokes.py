@@ -4,10 +4,10 @@ import re
 
 import numpy as np
 import pytest
+from evidence.renderers import RENDERERS
 from pictures import photo
 from renderers import each
 
-from pixtree.evaluation.renderers import RENDERERS
 from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.vectorize import rendered, vectorize
 from pixtree.vector.strokes.chains import Chain, through_junctions, without_echoes

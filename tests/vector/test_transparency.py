@@ -3,9 +3,10 @@
 import numpy as np
 import PIL.Image
 import pytest
+from evidence.renderers import RENDERERS
 from renderers import each
 
-from pixtree.evaluation.renderers import RENDERERS, at_size
+from pixtree.evaluation.vectors import at_size
 from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.vectorize import rendered, vectorize
 

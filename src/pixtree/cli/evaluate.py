@@ -1,4 +1,4 @@
-"""`pixtree evaluate`: benchmark superpixels against human annotations, and write the page of results."""
+"""`pixtree evaluate`: benchmarks of superpixels, drawings, salient objects and the oracle of regions, and those of models."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -7,33 +7,85 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pixtree.cli.errors import reported
-from pixtree.cli.evaluate_dense import oracle, salient
+from pixtree.cli.errors import UsageError, reported
 from pixtree.cli.evaluate_models import COMMANDS
-from pixtree.cli.evaluate_vectors import vectors
 from pixtree.cli.options import parsed_counts
-from pixtree.cli.tables import named
+from pixtree.cli.progress import Progress
+from pixtree.cli.salient import ModelName, PictureSize, RegionCount, SideRule, WeightsFile
+from pixtree.cli.tables import Limit, Methods, Output, Plot, Split, Tokens, check_outputs, named, show, write
 
 if TYPE_CHECKING:
-    from pixtree.evaluation.datasets import AnnotatedPhoto
-    from pixtree.evaluation.label_folders import LabelFolder
+    from pixtree.evaluation.annotated_photos import AnnotatedPhoto, LabelFolder
     from pixtree.evaluation.superpixel_comparison import Sample
+    from pixtree.evaluation.vectors import Method
 
-DEFAULT_METHODS = "pixtree,pixtree-nested,slic,felzenszwalb,seeds,lsc,watershed,quadtree,grid,spit"
-WIDTH = 130  # columns of the table shown
-DEFAULT_COUNTS = "50,100,200,400,800,1600"
+SUPERPIXEL_METHODS = "pixtree,pixtree-nested,slic,felzenszwalb,seeds,lsc,watershed,quadtree,grid,spit"
+ORACLE_METHODS = "pixtree,pixtree-nested,felzenszwalb,slic,seeds,lsc,watershed,quadtree,spit,grid"
+SUPERPIXEL_COLUMNS = [
+    ["method", "method", ""],
+    ["tokens", "asked", ""],
+    ["segments", "regions", ".1f"],
+    ["boundary_recall", "recall", ".4f"],
+    ["boundary_precision", "precision", ".4f"],
+    ["undersegmentation_error", "underseg.", ".4f"],
+    ["achievable_accuracy", "ASA", ".4f"],
+    ["explained_variation", "EV", ".4f"],
+    ["psnr", "PSNR", ".2f"],
+    ["compactness", "compact", ".3f"],
+    ["contour_density", "contours", ".3f"],
+    ["seconds", "CPU s", ".3f"],
+]
+VECTOR_COLUMNS = [
+    ["method", "method", ""],
+    ["paths", "paths", ".0f"],
+    ["bytes", "bytes", ".0f"],
+    ["mse", "MSE", ".5f"],
+    ["psnr", "PSNR", ".2f"],
+    ["psnr_of_mean", "of mean", ".2f"],
+    ["ssim", "SSIM", ".4f"],
+    ["psnr_0.73", "0.73×", ".2f"],
+    ["psnr_1.37", "1.37×", ".2f"],
+    ["gap_mean_square", "gaps²", ".3f"],
+    ["seconds", "s", ".2f"],
+]
+SALIENT_COLUMNS = [
+    ["way", "Tokens", ""],
+    ["photos", "n", "d"],
+    ["iou", "IoU ↑", ".3f"],
+    ["accuracy", "Accuracy ↑", ".3f"],
+    ["f_max", "F_max ↑", ".3f"],
+]
+ORACLE_COLUMNS = [
+    ["method", "Method", ""],
+    ["tokens", "Asked", "d"],
+    ["regions", "Regions", ".1f"],
+    ["miou", "mIoU ↑", ".3f"],
+    ["boundary_f", "Boundary F ↑", ".3f"],
+    ["accuracy", "Pixel accuracy ↑", ".3f"],
+]
+SUPERPIXEL_NOTES = [
+    "The figures are means over the annotators of a photo, then over the photos. Each method is measured by its own "
+    "segments, at the setting whose count comes nearest to the one requested; the 4-connected column counts their "
+    "connected pieces.",
+    "CPU s is the median processor time of one run at that setting, with the image in memory and without the search for "
+    "the setting.",
+    "The options of slic, seeds and lsc were chosen at 200 regions on eight photos of BSDS500 val itself, which favours them.",
+]
+ORACLE_NOTE = (
+    "Every region takes the class that most of its pixels have: no model that gives a region one class can do better. mIoU is over "
+    "all pixels together; the boundary F, within 3 px, is a mean over images. Each method is measured by its own segments."
+)
 
 
 def register(app: typer.Typer) -> None:
     """Add the group of commands of this file."""
-    group = typer.Typer(help="Run benchmarks, and write the page of results.", no_args_is_help=True)
+    group = typer.Typer(help="Run benchmarks.", no_args_is_help=True)
     group.command("superpixels")(superpixels)
     group.command("vectors")(vectors)
     for name, command in COMMANDS.items():
         group.command(name)(command)
     group.command("salient")(salient)
     group.command("oracle")(oracle)
-    group.command("report")(report)
     app.add_typer(group, name="evaluate")
 
 
@@ -45,9 +97,9 @@ def superpixels(
             help="Folder with images/<split> and groundTruth/<split> (default $PIXTREE_DATA/bsds500).", show_default=False
         ),
     ] = None,
-    split: Annotated[str, typer.Option(help="Part of the data to use.")] = "val",
-    tokens: Annotated[str, typer.Option(help="Numbers of regions, separated by commas.")] = DEFAULT_COUNTS,
-    methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = DEFAULT_METHODS,
+    split: Split = "val",
+    tokens: Tokens = "50,100,200,400,800,1600",
+    methods: Methods = SUPERPIXEL_METHODS,
     labels: Annotated[
         list[str] | None,
         typer.Option(
@@ -55,21 +107,17 @@ def superpixels(
             show_default=False,
         ),
     ] = None,
-    limit: Annotated[int | None, typer.Option(help="Use only this many photos, evenly spaced in the order of their names.")] = None,
+    limit: Limit = None,
     workers: Annotated[int, typer.Option(help="Number of parallel processes; 0 starts one per core.")] = 0,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the record to this .json file.")] = None,
+    output: Output = None,
     csv: Annotated[Path | None, typer.Option("--csv", help="Write the rows to this .csv file.")] = None,
-    plot: Annotated[
-        Path | None, typer.Option("--plot", help="Plot every measure against the number of regions to this .png file.")
-    ] = None,
+    plot: Plot = None,
 ) -> None:
     """Benchmark superpixel methods against human annotations."""
-    counts, names = parsed_counts(tokens, "--tokens"), [name.strip() for name in methods.split(",")]
-    given = _named_folders(labels or [])
-    _check_outputs(output, csv, plot)
+    counts, names, given = parsed_counts(tokens, "--tokens"), _words(methods), _named_folders(labels or [])
+    check_outputs(output, plot, csv)
 
-    from pixtree.evaluation.datasets import annotated_photos, data_folder
-    from pixtree.evaluation.label_folders import label_folder
+    from pixtree.evaluation.annotated_photos import annotated_photos, data_folder, label_folder
     from pixtree.evaluation.records import provenance, write_record, write_table
     from pixtree.evaluation.superpixel_comparison import compare_superpixels, rows
 
@@ -77,13 +125,12 @@ def superpixels(
     folders = [label_folder(name, folder, photos) for name, folder in given.items()]
     ready = compare_superpixels(photos, names, counts, workers or os.cpu_count() or 1, folders)
     samples = [sample for some in _with_progress(ready, len(photos) * len(counts)) for sample in some]
-    found = rows(samples)
-    folder = data_folder(data)
-    limited = "" if limit is None else f" --limit {limit}"
-    limited += "".join(f" --labels {name}=FOLDER" for name in given)
-    command = f"pixtree evaluate superpixels {named(folder)} --split {split} --tokens {tokens} --methods {methods}{limited}"
-    _show(found)
+    found, folder = rows(samples), data_folder(data)
+    show(SUPERPIXEL_COLUMNS, found)
     if output is not None:
+        command = f"pixtree evaluate superpixels {named(folder)} --split {split} --tokens {tokens} --methods {methods}"
+        command += "" if limit is None else f" --limit {limit}"
+        command += "".join(f" --labels {name}=FOLDER" for name in given)
         write_record({**_heading(folder.name, split, photos, folders), **provenance(command), "rows": found}, output)
     if csv is not None:
         write_table(found, csv)
@@ -94,42 +141,128 @@ def superpixels(
 
 
 @reported()
-def report(
-    results: Annotated[Path, typer.Argument(help="Folder of the records.")] = Path("benchmarks/results"),
-    output: Annotated[Path, typer.Option("--output", "-o", help="Write the page to this file.")] = Path("docs/results.md"),
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit with 1 if the page is out of date.")] = False,
+def vectors(
+    folder: Annotated[Path, typer.Argument(help="Folder of images.", show_default=False)],
+    paths: Annotated[str, typer.Option(help="Budgets of paths, separated by commas; empty for none.")] = "500,1000,2000,5000",
+    bytes: Annotated[str, typer.Option("--bytes", help="Budgets of bytes, separated by commas.")] = "",
+    style: Annotated[str, typer.Option(help="One of polyline, smooth, polygon and paper.")] = "polyline",
+    fast: Annotated[bool, typer.Option("--fast", help="Faster and rougher: whole pixels, no colour refit.")] = False,
+    baselines: Annotated[bool, typer.Option(help="Measure vtracer at seven settings as well.")] = True,
+    output: Output = None,
+    plot: Plot = None,
 ) -> None:
-    """Write the page of results from the records of the benchmarks."""
-    from pixtree.evaluation.report import is_current, write_report
+    """Measure drawings of the images of a folder: error, similarity, paths, bytes, seconds."""
+    from pixtree.cli.sources import expanded
 
-    if check:
-        if not is_current(results, output):
-            raise ValueError(f"{output} does not match the records; run pixtree evaluate report")
-        typer.echo(f"{output} is up to date")
-        return
-    write_report(results, output)
-    typer.echo(f"wrote {output}")
+    images = expanded([folder])
+    check_outputs(output, plot)
+    methods = _drawing_methods(_numbers("--paths", paths), _numbers("--bytes", bytes), baselines, style=style, fast=fast)
+
+    from pixtree.evaluation.records import provenance, write_record
+    from pixtree.evaluation.vectors import compare, summary
+
+    rows = []
+    with Progress(len(images) * len(methods)) as progress:
+        for row in compare(images, methods):
+            rows.append(row)
+            progress.stage(f"{row['image']}: {row['method']}")
+            progress.advance()
+    table = summary(rows)
+    show(VECTOR_COLUMNS, table)
+    if output is not None:
+        command = f"pixtree evaluate vectors {folder.name} --paths {paths} --bytes {bytes} --style {style}"
+        heading = {"benchmark": "vectors", "title": f"Drawings of {folder.name}", **provenance(command)}
+        write_record({**heading, "rows": table, "images": rows}, output)
+    if plot is not None:
+        from pixtree.evaluation.plots import plot_rate_distortion
+
+        plot_rate_distortion(table, plot)
 
 
-def _check_outputs(output: Path | None, csv: Path | None, plot: Path | None) -> None:
-    """Refuse outputs that cannot be written, before any work."""
-    from pixtree.files import checked_target
+@reported()
+def oracle(
+    folder: Annotated[
+        Path, typer.Argument(help="A folder of images and labels in the layout that --layout names.", show_default=False)
+    ],
+    layout: Annotated[
+        str, typer.Option(help="Layout of the folder: ade20k, coco-stuff-164k, coco-stuff-10k, camvid or voc.")
+    ] = "camvid",
+    split: Split = "val",
+    tokens: Tokens = "64,144,256,576",
+    methods: Methods = ORACLE_METHODS,
+    limit: Limit = None,
+    output: Output = None,
+    plot: Plot = None,
+) -> None:
+    """Measure the best mIoU that partitions allow: every region takes its majority class, and nothing is trained."""
+    counts, names = parsed_counts(tokens, "--tokens"), _words(methods)
+    check_outputs(output, plot)
+    from pixtree.evaluation.label_maps import labelled_set
+    from pixtree.evaluation.records import markdown_table
+    from pixtree.evaluation.segmentation_measures import oracle as oracle_rows
 
-    for path, suffix in ((output, ".json"), (csv, ".csv"), (plot, ".png")):
-        if path is None:
-            continue
-        if path.suffix.lower() != suffix:
-            raise ValueError(f"expected a file name that ends in {suffix}, got {str(path)!r}; change its suffix")
-        checked_target(path)
+    data = labelled_set(folder, layout, split, limit)
+    rows: list[dict[str, Any]] = []
+    with Progress(len(data)) as progress:
+        for rows in oracle_rows(data.images, len(data.classes), names, counts):  # noqa: B007, the last list is the result
+            progress.advance()
+    typer.echo(markdown_table(ORACLE_COLUMNS, rows))
+    command = f"pixtree evaluate oracle {folder.name} --layout {layout} --split {split} --tokens {tokens} --methods {methods}"
+    title = f"Oracle of partitions on {data.name}, {split}: {len(data)} images"
+    write(output, title, command, ORACLE_COLUMNS, rows, [ORACLE_NOTE])
+    if plot is not None:
+        from pixtree.evaluation.plots import plot_oracle
+
+        plot_oracle(rows, plot)
+
+
+@reported()
+def salient(
+    folder: Annotated[
+        Path,
+        typer.Argument(help="A folder with images and masks, in the layout of ECSSD, DUTS or DUT-OMRON.", show_default=False),
+    ],
+    model: ModelName = "deit_tiny_patch16_224",
+    weights: WeightsFile = None,
+    tokens: RegionCount = 196,
+    side: SideRule = "border",
+    size: PictureSize = 448,
+    limit: Limit = None,
+    output: Output = None,
+) -> None:
+    """Benchmark salient objects, found without training: the model's own tokens, and its features pooled into regions."""
+    check_outputs(output)
+    from pixtree.evaluation.label_maps import labelled_set
+    from pixtree.evaluation.records import markdown_table
+    from pixtree.evaluation.salient_measures import Found, Way, measured, summary
+    from pixtree.evaluation.variants import model_of
+    from pixtree.tasks.token_graph import checked_rule
+
+    photos, rule = labelled_set(folder, "salient", limit=limit), checked_rule(side)
+    loaded = model_of(model, weights)
+    ways = [Way("its own", None), Way("its own, snapped", None, "snap"), Way("its own, bilateral solver", None, "bilateral")]
+    if tokens:
+        ways += [Way(f"{tokens} regions", tokens), Way(f"{tokens} regions, snapped", tokens, "snap")]
+    found: list[Found] = []
+    with Progress(len(photos)) as progress:
+        for photo in photos.images:
+            found += measured(photo, loaded, ways, side=rule, rules=(), size=size)
+            progress.advance()
+    rows = summary(found)
+    typer.echo(markdown_table(SALIENT_COLUMNS, rows))
+    command = f"pixtree evaluate salient {folder.name} --model {model} --tokens {tokens} --side {side} --size {size}"
+    write(output, f"Salient objects on {folder.name}", command, SALIENT_COLUMNS, rows)
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",")]
 
 
 def _named_folders(words: Sequence[str]) -> dict[str, str]:
     """The folders by name, from NAME=FOLDER."""
     pairs = [word.partition("=")[::2] for word in words]
     if len({name for name, _ in pairs}) < len(pairs) or not all(name and folder for name, folder in pairs):
-        raise ValueError(
-            f"--labels takes NAME=FOLDER, each name once, got {' '.join(words)!r}; give every folder a name of its own"
-        )
+        raise ValueError(f"--labels takes NAME=FOLDER, each name once, got {' '.join(words)!r}; give every folder a different name")
     return dict(pairs)
 
 
@@ -140,46 +273,30 @@ def _heading(folder: str, split: str, photos: Sequence["AnnotatedPhoto"], others
         "benchmark": "superpixels",
         "title": f"Superpixels on {folder}" + (", beside other programs" if others else ""),
         "dataset": {"name": folder, "split": split, "photos": len(photos), "annotations": annotations},
-        "notes": [
-            "The figures are means over the annotators of a photo, then over the photos. Each method is measured by its own "
-            "segments, at the setting whose count comes nearest to the one requested; the 4-connected column counts their "
-            "connected pieces.",
-            "CPU s is the median processor time of one run at that setting, with the image in memory and without the search for "
-            "the setting.",
-            "The options of slic, seeds and lsc were chosen at 200 regions on eight photos of BSDS500 val itself, which favours "
-            "them.",
-        ],
+        "notes": SUPERPIXEL_NOTES,
     }
 
 
 def _with_progress(ready: Iterator[list["Sample"]], total: int) -> Iterator[list["Sample"]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    with Progress(total) as progress:
+        progress.stage("photos × counts")
+        for samples in ready:
+            yield samples
+            progress.advance()
 
-    columns = (TextColumn("photos × counts"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"))
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
-        yield from progress.track(ready, total=total)
+
+def _drawing_methods(paths: Sequence[int], sizes: Sequence[int], baselines: bool, **options: Any) -> "list[Method]":
+    from pixtree.evaluation.vectors import VTRACER, own_method, vtracer_method
+
+    own = [own_method(f"pixtree {count} paths", paths=count, **options) for count in paths]
+    own += [own_method(f"pixtree {size // 1000} kB", bytes=size, **options) for size in sizes]
+    if not own and not baselines:
+        raise UsageError("expected something to measure, got no --paths, no --bytes and --no-baselines; give one of them")
+    return own + ([vtracer_method(setting) for setting in VTRACER] if baselines else [])
 
 
-def _show(found: Sequence[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    shown = {
-        "segments": ("regions", ".1f"),
-        "boundary_recall": ("recall", ".4f"),
-        "boundary_precision": ("precision", ".4f"),
-        "undersegmentation_error": ("underseg.", ".4f"),
-        "achievable_accuracy": ("ASA", ".4f"),
-        "explained_variation": ("EV", ".4f"),
-        "psnr": ("PSNR", ".2f"),
-        "compactness": ("compact", ".3f"),
-        "contour_density": ("contours", ".3f"),
-        "seconds": ("CPU s", ".3f"),
-    }
-    view = Table("method", "asked", *(heading for heading, _ in shown.values()), box=None)
-    for row in found:
-        view.add_row(row["method"], str(row["tokens"]), *(format(row[key], form) for key, (_, form) in shown.items()))
-    terminal = Console()
-    # a table cut off at the edge of a narrow window, or of a pipe, would be no table
-    Console(width=max(terminal.width, WIDTH)).print(view)
+def _numbers(name: str, text: str) -> list[int]:
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not all(word.isascii() and word.isdigit() and int(word) > 0 for word in words):
+        raise UsageError(f"{name} are whole numbers of at least 1 separated by commas, got {text!r}; try 1000,5000")
+    return [int(word) for word in words]

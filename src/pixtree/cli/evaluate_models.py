@@ -1,6 +1,9 @@
 """`pixtree evaluate top1`, `knn`, `probe`, `scale`, `ablations` and `efficiency`: models and their variants in one table."""
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,13 +11,14 @@ import typer
 
 from pixtree.cli.errors import UsageError, reported
 from pixtree.cli.progress import Progress
-from pixtree.cli.tables import check_outputs, named, show, write
+from pixtree.cli.tables import Limit, Output, Plot, check_outputs, named, show, write
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from pixtree.evaluation.answers import Reading
-    from pixtree.evaluation.labelled_pictures import LabelledPictures
+    from pixtree.evaluation.classification import Reading
+    from pixtree.evaluation.classified_images import ClassifiedImages
+    from pixtree.evaluation.records import Columns
 
 Model = Annotated[
     str, typer.Argument(help="A Vision Transformer of timm by name, or a folder that was saved or distilled.", show_default=False)
@@ -22,12 +26,9 @@ Model = Annotated[
 Data = Annotated[
     Path,
     typer.Argument(
-        help="Labelled pictures: labels.csv with images/, a folder per class, ImageNet-v2, Caltech-256, CUB-200 or Stanford Cars.",
+        help="Labelled images: labels.csv with images/, a folder per class, ImageNet-v2, Caltech-256, CUB-200 or Stanford Cars.",
         show_default=False,
     ),
-]
-Weights = Annotated[
-    Path | None, typer.Option(help="A .safetensors file with the model's weights.", show_default="timm's, downloaded")
 ]
 Variants = Annotated[
     list[str] | None,
@@ -38,76 +39,127 @@ Variants = Annotated[
         show_default="the model alone",
     ),
 ]
-Limit = Annotated[int | None, typer.Option(help="Use only this many pictures, evenly spaced.", show_default="all")]
-Batch = Annotated[int, typer.Option(help="Pictures at a time.")]
-Workers = Annotated[int, typer.Option(help="Processes that read pictures.")]
-Device = Annotated[str, typer.Option(help="Device that models run on.")]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write the record to this .json file.")]
-Plot = Annotated[Path | None, typer.Option("--plot", help="Plot the table to this .png file.")]
 
 
-@reported()
+@dataclass(frozen=True)
+class Settings:
+    """Options that the commands of this file share."""
+
+    weights: Annotated[
+        Path | None, typer.Option(help="A .safetensors file with the model's weights.", show_default="timm's, downloaded")
+    ] = None
+    limit: Limit = None
+    batch: Annotated[int, typer.Option(help="Images at a time.")] = 50
+    workers: Annotated[int, typer.Option(help="Processes that read images.")] = 0
+    device: Annotated[str, typer.Option(help="Device that models run on.")] = "cpu"
+    output: Output = None
+    plot: Plot = None
+
+    def reading(self) -> "Reading":
+        """How images are read."""
+        from pixtree.evaluation.classification import Reading
+
+        if self.batch < 1 or self.workers < 0:
+            raise UsageError(
+                f"expected a batch of at least 1 and 0 or more workers, got {self.batch} and {self.workers}; try 50 and 0"
+            )
+        return Reading(self.batch, self.workers, self.device)
+
+    def command(self, task: str, model: str, data: Path | None = None, variants: Sequence[str] | None = None) -> str:
+        """The command of a record, which names files without their folders."""
+        words = [f"pixtree evaluate {task} {_title(model)}"]
+        words += [] if data is None else [named(data)]
+        words += [] if self.weights is None else [f"--weights {named(self.weights)}"]
+        if variants:
+            from pixtree.evaluation.variants import parsed_variant
+
+            words += [f"--variant {parsed_variant(text)}" for text in variants]
+        words += [] if self.limit is None else [f"--limit {self.limit}"]
+        return " ".join(words)
+
+    def finish(
+        self,
+        title: str,
+        command: str,
+        columns: "Columns",
+        rows: Sequence[Mapping[str, Any]],
+        notes: Sequence[str],
+        draw: Callable[[Path], None],
+    ) -> None:
+        """Print a table, and write its record and its plot if they were asked for."""
+        show(columns, rows)
+        write(self.output, title, command, columns, rows, notes)
+        if self.plot is not None:
+            draw(self.plot)
+
+
+def with_settings(*left_out: str, **defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Let a command take the fields of Settings as options, after its own ones, and receive them as its argument `settings`.
+
+    left_out: fields that the command does not have. defaults: other default values.
+    """
+    kind, shared = inspect.Parameter.KEYWORD_ONLY, []
+    for one in fields(Settings):
+        if one.name not in left_out:
+            default = defaults.get(one.name, one.default)
+            shared.append(inspect.Parameter(one.name, kind, default=default, annotation=one.type))
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        @wraps(function)
+        @reported()
+        def command(**given: Any) -> None:
+            settings = Settings(**{one.name: given.pop(one.name) for one in shared})
+            check_outputs(settings.output, settings.plot)
+            function(settings=settings, **given)
+
+        own = [one for one in inspect.signature(function).parameters.values() if one.name != "settings"]
+        command.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]  # typer reads both
+        command.__annotations__ = {one.name: one.annotation for one in (*own, *shared)}
+        return command
+
+    return decorate
+
+
+@with_settings()
 def top1(
+    settings: Settings,
     model: Model,
     data: Data,
     variant: Variants = None,
-    weights: Weights = None,
-    real: Annotated[bool, typer.Option("--real", help="Take the ReaL labels of ImageNet's validation pictures.")] = False,
-    real_labels: Annotated[Path | None, typer.Option(help="A real.json in place of the one that timm brings.")] = None,
-    limit: Limit = None,
-    batch: Batch = 50,
-    workers: Workers = 0,
-    device: Device = "cpu",
-    output: Output = None,
-    plot: Plot = None,
+    real: Annotated[bool, typer.Option("--real", help="Take the ReaL labels of ImageNet's validation images.")] = False,
+    real_labels: Annotated[Path | None, typer.Option(help="A real.json in place of timm's.")] = None,
 ) -> None:
-    """Measure top-1 and top-5 accuracy of a model and of its variants on the same pictures."""
-    check_outputs({".json": output, ".png": plot})
-    from pixtree.evaluation.answers import logits
-    from pixtree.evaluation.classification import COLUMNS, accuracy_rows, check_classes
-    from pixtree.evaluation.labelled_pictures import labelled_pictures, with_real_labels
+    """Measure top-1 and top-5 accuracy of a model and of its variants on the same images."""
+    from pixtree.evaluation.classification import ACCURACY_COLUMNS, accuracy_rows, check_classes, logits
+    from pixtree.evaluation.classified_images import classified_images, with_real_labels
+    from pixtree.evaluation.plots import plot_curves
 
-    pictures = labelled_pictures(data).limited(limit)
+    images = classified_images(data).limited(settings.limit)
     if real or real_labels is not None:
-        pictures = with_real_labels(pictures, real_labels)
-    models = _models(model, weights, variant)
+        images = with_real_labels(images, real_labels)
+    models = _models(model, settings.weights, variant)
     for one in models.values():
-        check_classes(one, pictures)
-    answers = _said(list(models.values()), pictures, logits, _reading(batch, workers, device))
+        check_classes(one, images)
+    outputs = _outputs(list(models.values()), images, logits, settings.reading())
     costs = [_cost(one) for one in models.values()]
     rows = [
         {"variant": name, **cost, **measured}
-        for name, cost, measured in zip(models, costs, accuracy_rows(answers, pictures), strict=True)
+        for name, cost, measured in zip(models, costs, accuracy_rows(outputs, images), strict=True)
     ]
-    show(COLUMNS, rows)
-    command = _command("top1", model, data, variant, weights, limit) + (" --real" if real or real_labels is not None else "")
-    title = f"Accuracy of {_title(model)} on {pictures.name}"
-    write(output, title, command, COLUMNS, rows, [f"{len(pictures)} pictures ({pictures.layout}). {_PREPARED}"])
-    if plot is not None:
-        from pixtree.evaluation.plots import plot_curves
-
-        points = {row["variant"]: [(row["gflops"], row["top1"])] for row in rows}
-        plot_curves(points, plot, x="GFLOPs per image", y="top-1")
+    command = settings.command("top1", model, data, variant) + (" --real" if real or real_labels is not None else "")
+    title, note = f"Accuracy of {_title(model)} on {images.name}", f"{len(images)} images ({images.layout}). {_PREPARED}"
+    points = {row["variant"]: [(row["gflops"], row["top1"])] for row in rows}
+    draw = partial(plot_curves, points, x="GFLOPs per image", y="top-1")
+    settings.finish(title, command, ACCURACY_COLUMNS, rows, [note], draw)
 
 
-@reported()
-def knn(
-    model: Model,
-    data: Data,
-    variant: Variants = None,
-    weights: Weights = None,
-    limit: Limit = None,
-    batch: Batch = 50,
-    workers: Workers = 0,
-    device: Device = "cpu",
-    output: Output = None,
-    plot: Plot = None,
-) -> None:
+@with_settings()
+def knn(settings: Settings, model: Model, data: Data, variant: Variants = None) -> None:
     """Measure features by their nearest neighbours: the best of k = 10, 20, 50, 100, 150, 200, as the paper reports it."""
-    check_outputs({".json": output, ".png": plot})
-    from pixtree.evaluation.neighbours import COUNTS, best_count, neighbour_accuracy
+    from pixtree.evaluation.classification import COUNTS, best_count, neighbour_accuracy
+    from pixtree.evaluation.plots import plot_curves
 
-    models, parts, found = _features(model, weights, variant, data, limit, _reading(batch, workers, device))
+    models, parts, found = _features(model, variant, data, settings)
     rows: list[dict[str, Any]] = []
     for name, (learned, tested) in zip(models, found, strict=True):
         each = neighbour_accuracy(learned, _classes(parts[0]), tested, _classes(parts[1]))
@@ -115,173 +167,118 @@ def knn(
         rows.append({"variant": name, "knn": each[best], "k": best, **{f"k{count}": value for count, value in each.items()}})
     columns = [["variant", "Variant", ""], ["knn", "Best ↑", ".4f"], ["k", "of k", ""]]
     columns += [[f"k{count}", f"k = {count}", ".4f"] for count in COUNTS]
-    show(columns, rows)
-    title = f"Nearest neighbours of {_title(model)} on {parts[0].name}"
-    write(output, title, _command("knn", model, data, variant, weights, limit), columns, rows, [_parts_note(parts), _VOTES])
-    if plot is not None:
-        from pixtree.evaluation.plots import plot_curves
-
-        curves = {row["variant"]: [(count, row[f"k{count}"]) for count in COUNTS] for row in rows}
-        plot_curves(curves, plot, x="k", y="accuracy", logarithmic=True)
+    curves = {row["variant"]: [(count, row[f"k{count}"]) for count in COUNTS] for row in rows}
+    title, command = f"Nearest neighbours of {_title(model)} on {parts[0].name}", settings.command("knn", model, data, variant)
+    draw = partial(plot_curves, curves, x="k", y="accuracy", logarithmic=True)
+    settings.finish(title, command, columns, rows, [_parts_note(parts), _VOTES], draw)
 
 
-@reported()
-def probe(
-    model: Model,
-    data: Data,
-    variant: Variants = None,
-    weights: Weights = None,
-    limit: Limit = None,
-    batch: Batch = 50,
-    workers: Workers = 0,
-    device: Device = "cpu",
-    output: Output = None,
-    plot: Plot = None,
-) -> None:
-    """Measure features by a linear probe: logistic regression, its regularisation chosen on a fifth of the training pictures."""
-    check_outputs({".json": output, ".png": plot})
-    from pixtree.evaluation.probe import probe_accuracy
+@with_settings()
+def probe(settings: Settings, model: Model, data: Data, variant: Variants = None) -> None:
+    """Measure features by a linear probe: logistic regression, its regularisation chosen on a fifth of the training images."""
+    from pixtree.evaluation.classification import probe_accuracy
+    from pixtree.evaluation.plots import plot_bars
 
-    models, parts, found = _features(model, weights, variant, data, limit, _reading(batch, workers, device))
+    models, parts, found = _features(model, variant, data, settings)
     rows: list[dict[str, Any]] = []
     for name, (learned, tested) in zip(models, found, strict=True):
         accuracy, decay = probe_accuracy(learned, _classes(parts[0]), tested, _classes(parts[1]))
         rows.append({"variant": name, "probe": accuracy, "decay": decay})
     columns = [["variant", "Variant", ""], ["probe", "Accuracy ↑", ".4f"], ["decay", "Decay", ""]]
-    show(columns, rows)
-    title = f"Linear probe of {_title(model)} on {parts[0].name}"
-    write(output, title, _command("probe", model, data, variant, weights, limit), columns, rows, [_parts_note(parts)])
-    if plot is not None:
-        from pixtree.evaluation.plots import plot_bars
-
-        plot_bars({row["variant"]: row["probe"] for row in rows}, plot, x="accuracy of a linear probe")
+    draw = partial(plot_bars, {row["variant"]: row["probe"] for row in rows}, x="accuracy of a linear probe")
+    title, command = f"Linear probe of {_title(model)} on {parts[0].name}", settings.command("probe", model, data, variant)
+    settings.finish(title, command, columns, rows, [_parts_note(parts)], draw)
 
 
-@reported()
+@with_settings(batch=10)
 def scale(
+    settings: Settings,
     model: Model,
     data: Data,
-    weights: Weights = None,
     run: Annotated[Path | None, typer.Option(help="A folder with a distilled retrofit of the model, to take its place.")] = None,
     sizes: Annotated[
         str, typer.Option(help="Sides of the images in pixels, separated by commas.")
     ] = "64,96,128,160,224,320,448,768",
-    limit: Limit = None,
-    batch: Batch = 10,
-    workers: Workers = 0,
-    device: Device = "cpu",
-    output: Output = None,
-    plot: Plot = None,
 ) -> None:
-    """Measure accuracy at several image sizes: patches beside as many regions, and a count of regions that stays the same."""
+    """Measure accuracy at several image sizes: patches, as many regions, and a fixed number of regions."""
     from pixtree.cli.options import parsed_counts
 
-    check_outputs({".json": output, ".png": plot})
     chosen = parsed_counts(sizes, "--sizes")
-    from pixtree.evaluation.classification import check_classes
-    from pixtree.evaluation.labelled_pictures import labelled_pictures
-    from pixtree.evaluation.scale_invariance import COLUMNS, scale_rows
+    from pixtree.evaluation.ablations import SCALE_COLUMNS, scale_rows
+    from pixtree.evaluation.plots import plot_curves
     from pixtree.evaluation.variants import model_in
-    from pixtree.models.weights import named_model
 
-    pictures = labelled_pictures(data).limited(limit)
-    patches = named_model(model, weights)
-    check_classes(patches, pictures)
+    images, patches = _checked(model, data, settings)
     regions = None if run is None else model_in(run)
-    with Progress(len(pictures) * len(chosen)) as progress:
-        rows = scale_rows(patches, regions, pictures, chosen, _reading(batch, workers, device), _reporter(progress))
-    show(COLUMNS, rows)
-    command = _command("scale", model, data, None, weights, limit) + f" --sizes {sizes}" + (f" --run {run.name}" if run else "")
+    with Progress(len(images) * len(chosen)) as progress:
+        rows = scale_rows(patches, regions, images, chosen, settings.reading(), _reporter(progress))
+    command = settings.command("scale", model, data) + f" --sizes {sizes}" + (f" --run {run.name}" if run else "")
     state = "not trained" if run is None else "distilled"
-    note = f"{len(pictures)} pictures, resized and cropped to each size. The retrofit is {state}."
-    write(output, f"Scale invariance of {_title(model)} on {pictures.name}", command, COLUMNS, rows, [note])
-    if plot is not None:
-        from pixtree.evaluation.plots import plot_curves
-
-        kinds = dict.fromkeys(row["kind"] for row in rows)
-        curves = {kind: [(row["size"], row["top1"]) for row in rows if row["kind"] == kind] for kind in kinds}
-        plot_curves(curves, plot, x="side of the image, px", y="top-1", logarithmic=True)
+    note = f"{len(images)} images, resized and cropped to each size. The retrofit is {state}."
+    kinds = dict.fromkeys(row["kind"] for row in rows)
+    curves = {kind: [(row["size"], row["top1"]) for row in rows if row["kind"] == kind] for kind in kinds}
+    title = f"Scale invariance of {_title(model)} on {images.name}"
+    draw = partial(plot_curves, curves, x="side of the image, px", y="top-1", logarithmic=True)
+    settings.finish(title, command, SCALE_COLUMNS, rows, [note], draw)
 
 
-@reported()
+@with_settings()
 def ablations(
+    settings: Settings,
     model: Model,
     data: Data,
-    weights: Weights = None,
     preset: Annotated[
         str, typer.Option(help="What is varied: paper, its own system, or default, ours with 196 regions.")
     ] = "paper",
     tables: Annotated[str, typer.Option(help="Tables to measure, separated by commas.", show_default="all")] = "",
-    limit: Limit = None,
-    batch: Batch = 50,
-    workers: Workers = 0,
-    device: Device = "cpu",
-    output: Output = None,
-    plot: Plot = None,
 ) -> None:
     """Measure a retrofit with one thing changed at a time, right after the retrofit, without training."""
-    check_outputs({".json": output, ".png": plot})
-    from pixtree.evaluation.ablations import BASES, COLUMNS, ablation_rows, chosen_ablations
-    from pixtree.evaluation.classification import check_classes
-    from pixtree.evaluation.labelled_pictures import labelled_pictures
-    from pixtree.models.weights import named_model
+    from pixtree.evaluation.ablations import ABLATION_COLUMNS, BASES, ablation_rows, chosen_ablations
+    from pixtree.evaluation.plots import plot_bars
 
     if preset not in BASES:
         raise UsageError(f"a preset is one of {', '.join(BASES)}, got {preset!r}; choose one of them")
     wanted = chosen_ablations(BASES[preset], [word.strip() for word in tables.split(",") if word.strip()])
-    pictures = labelled_pictures(data).limited(limit)
-    patches = named_model(model, weights)
-    check_classes(patches, pictures)
-    with Progress(len(pictures)) as progress:
-        rows = ablation_rows(patches, BASES[preset], wanted, pictures, _reading(batch, workers, device), _reporter(progress))
-    show(COLUMNS, rows)
-    command = _command("ablations", model, data, None, weights, limit) + f" --preset {preset}"
-    command += f" --tables {tables!r}" if tables else ""
-    note = f"{len(pictures)} pictures. {_PREPARED} Nothing is trained, so rows whose difference has to be trained are equal."
-    write(output, f"Ablations of the retrofitted {_title(model)}, {preset} preset", command, COLUMNS, rows, [note])
-    if plot is not None:
-        from pixtree.evaluation.plots import plot_bars
-
-        plot_bars({f"{row['table']}: {row['name']}": row["top1"] for row in rows}, plot, x="top-1")
+    images, patches = _checked(model, data, settings)
+    with Progress(len(images)) as progress:
+        rows = ablation_rows(patches, BASES[preset], wanted, images, settings.reading(), _reporter(progress))
+    command = settings.command("ablations", model, data) + f" --preset {preset}" + (f" --tables {tables!r}" if tables else "")
+    note = f"{len(images)} images. {_PREPARED} Nothing is trained, so rows whose difference has to be trained are equal."
+    title = f"Ablations of the retrofitted {_title(model)}, {preset} preset"
+    draw = partial(plot_bars, {f"{row['table']}: {row['name']}": row["top1"] for row in rows}, x="top-1")
+    settings.finish(title, command, ABLATION_COLUMNS, rows, [note], draw)
 
 
-@reported()
+@with_settings("limit", "workers", batch=8)
 def efficiency(
+    settings: Settings,
     model: Model,
     variant: Variants = None,
-    weights: Weights = None,
-    batch: Batch = 8,
     rounds: Annotated[int, typer.Option(help="Rounds in which all variants take turns.")] = 7,
-    device: Device = "cpu",
-    output: Output = None,
-    plot: Plot = None,
 ) -> None:
     """Measure images per second of a model and of its variants, which take turns on the same images; weights may be random."""
-    check_outputs({".json": output, ".png": plot})
     if rounds < 1:
         raise UsageError(f"expected at least one round, got {rounds}; try 7")
-    from pixtree.evaluation.answers import image_side
-    from pixtree.evaluation.efficiency import COLUMNS, efficiency_rows, photo_batch
+    from pixtree.evaluation.classification import image_side
+    from pixtree.evaluation.plots import plot_bars
+    from pixtree.evaluation.variants import EFFICIENCY_COLUMNS, efficiency_rows, photo_batch
     from pixtree.models.retrofit import timm_model
 
-    base = timm_model(model, False, {}) if weights is None and not Path(model).is_dir() else None
-    models = _models(model, weights, variant, base)
+    batch, device = settings.batch, settings.device
+    base = timm_model(model, False, {}) if settings.weights is None and not Path(model).is_dir() else None
+    models = _models(model, settings.weights, variant, base)
     images = photo_batch(batch, image_side(next(iter(models.values())))).to(device)
     with Progress(rounds + 1) as progress:
         ready = {name: one.eval().to(device) for name, one in models.items()}
         rows = efficiency_rows(ready, images, rounds, _reporter(progress))
-    show(COLUMNS, rows)
-    command = _command("efficiency", model, None, variant, weights, None) + f" --batch {batch} --rounds {rounds} --device {device}"
+    command = settings.command("efficiency", model, None, variant) + f" --batch {batch} --rounds {rounds} --device {device}"
     note = "All take turns in one run, from normalised images to logits in float32. Only ratios carry over to other machines."
-    write(output, f"Efficiency of {_title(model)}", command, COLUMNS, rows, [note])
-    if plot is not None:
-        from pixtree.evaluation.plots import plot_bars
-
-        plot_bars({row["variant"]: row["images_per_second"] for row in rows}, plot, x="images per second")
+    draw = partial(plot_bars, {row["variant"]: row["images_per_second"] for row in rows}, x="images per second")
+    settings.finish(f"Efficiency of {_title(model)}", command, EFFICIENCY_COLUMNS, rows, [note], draw)
 
 
 _PREPARED = "timm's preprocessing of the model. GFLOPs count matrix products and convolutions, merging included."
-_VOTES = "Neighbours by cosine, voting with exp(cosine / 0.07); the best k is chosen on the tested pictures, as in the paper."
+_VOTES = "Neighbours by cosine, voting with exp(cosine / 0.07); the best k is chosen on the tested images, as in the paper."
 
 
 def _models(model: str, weights: Path | None, variants: Sequence[str] | None, base: Any = None) -> dict[str, Any]:
@@ -293,12 +290,16 @@ def _models(model: str, weights: Path | None, variants: Sequence[str] | None, ba
     return {str(one): variant_of(base, one) for one in (Variant(), *wanted)}
 
 
-def _reading(batch: int, workers: int, device: str) -> "Reading":
-    from pixtree.evaluation.answers import Reading
+def _checked(model: str, data: Path, settings: Settings) -> "tuple[ClassifiedImages, Any]":
+    """The images, and a timm model that has their classes."""
+    from pixtree.evaluation.classification import check_classes
+    from pixtree.evaluation.classified_images import classified_images
+    from pixtree.models.weights import named_model
 
-    if batch < 1 or workers < 0:
-        raise UsageError(f"expected a batch of at least 1 and 0 or more workers, got {batch} and {workers}; try 50 and 0")
-    return Reading(batch, workers, device)
+    images = classified_images(data).limited(settings.limit)
+    patches = named_model(model, settings.weights)
+    check_classes(patches, images)
+    return images, patches
 
 
 def _reporter(progress: Progress) -> Callable[[int], None]:
@@ -309,31 +310,32 @@ def _reporter(progress: Progress) -> Callable[[int], None]:
     return report
 
 
-def _said(models: Sequence[Any], pictures: "LabelledPictures", say: Any, reading: "Reading") -> "list[Tensor]":
-    from pixtree.evaluation.answers import said
+def _outputs(models: Sequence[Any], images: "ClassifiedImages", output: Any, reading: "Reading") -> "list[Tensor]":
+    from pixtree.evaluation.classification import outputs_of
 
-    with Progress(len(pictures)) as progress:
-        progress.stage(f"{pictures.name}: {len(models)} models")
-        return said(models, pictures, say, reading=reading, report=_reporter(progress))
+    with Progress(len(images)) as progress:
+        progress.stage(f"{images.name}: {len(models)} models")
+        return outputs_of(models, images, output, reading=reading, report=_reporter(progress))
 
 
 def _features(
-    model: str, weights: Path | None, variants: Sequence[str] | None, data: Path, limit: int | None, reading: "Reading"
-) -> tuple[dict[str, Any], "tuple[LabelledPictures, LabelledPictures]", "list[tuple[Tensor, Tensor]]"]:
-    """Models, the training and test pictures, and per model the features of both."""
-    from pixtree.evaluation.answers import features
-    from pixtree.evaluation.labelled_pictures import TEST, TRAIN, labelled_pictures
+    model: str, variants: Sequence[str] | None, data: Path, settings: Settings
+) -> tuple[dict[str, Any], "tuple[ClassifiedImages, ClassifiedImages]", "list[tuple[Tensor, Tensor]]"]:
+    """Models, the training and test images, and per model the features of both."""
+    from pixtree.evaluation.classification import features
+    from pixtree.evaluation.classified_images import TEST, TRAIN, classified_images
 
-    parts = labelled_pictures(data, TRAIN).limited(limit), labelled_pictures(data, TEST).limited(limit)
-    models = _models(model, weights, variants)
-    learned, tested = (_said(list(models.values()), part, features, reading) for part in parts)
+    reading = settings.reading()
+    parts = classified_images(data, TRAIN).limited(settings.limit), classified_images(data, TEST).limited(settings.limit)
+    models = _models(model, settings.weights, variants)
+    learned, tested = (_outputs(list(models.values()), part, features, reading) for part in parts)
     return models, parts, list(zip(learned, tested, strict=True))
 
 
-def _classes(pictures: "LabelledPictures") -> "Tensor":
+def _classes(images: "ClassifiedImages") -> "Tensor":
     import torch
 
-    return torch.tensor([picture.classes[0] for picture in pictures.pictures])
+    return torch.tensor([image.classes[0] for image in images.images])
 
 
 def _cost(model: Any) -> dict[str, Any]:
@@ -346,22 +348,8 @@ def _title(model: str) -> str:
     return Path(model).name
 
 
-def _parts_note(parts: "tuple[LabelledPictures, LabelledPictures]") -> str:
-    return f"{len(parts[0])} pictures to learn from and {len(parts[1])} to test ({parts[0].layout}). The model stays as it is."
-
-
-def _command(
-    task: str, model: str, data: Path | None, variants: Sequence[str] | None, weights: Path | None, limit: int | None
-) -> str:
-    words = [f"pixtree evaluate {task} {_title(model)}"]
-    words += [] if data is None else [named(data)]
-    words += [] if weights is None else [f"--weights {named(weights)}"]
-    if variants:
-        from pixtree.evaluation.variants import parsed_variant
-
-        words += [f"--variant {parsed_variant(text)}" for text in variants]  # which name a run without its folders
-    words += [] if limit is None else [f"--limit {limit}"]
-    return " ".join(words)
+def _parts_note(parts: "tuple[ClassifiedImages, ClassifiedImages]") -> str:
+    return f"{len(parts[0])} training images and {len(parts[1])} test images ({parts[0].layout}). The model stays as it is."
 
 
 COMMANDS: dict[str, Callable[..., None]] = {

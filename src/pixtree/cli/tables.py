@@ -1,21 +1,32 @@
-"""Tables of benchmarks on the command line: shown, written as a record, and plotted."""
+"""Tables of benchmarks on the command line: printed, written as a record, and plotted; options that the benchmarks share."""
 
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from pixtree.cli.errors import UsageError
 
-Columns = Sequence[Sequence[str]]  # of key, heading and format
-WIDEST = 160  # columns that a table may take where the output is no terminal
+if TYPE_CHECKING:
+    from pixtree.evaluation.records import Columns
+
+WIDEST = 160  # columns that a table may take where the output is not a terminal
+
+Split = Annotated[str, typer.Option(help="Part of the data to use.")]
+Tokens = Annotated[str, typer.Option(help="Numbers of regions, separated by commas.")]
+Methods = Annotated[str, typer.Option(help="Methods, separated by commas.")]
+Limit = Annotated[int | None, typer.Option(help="Use only this many images, evenly spaced.", show_default="all")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write the record to this .json file.")]
+Plot = Annotated[Path | None, typer.Option("--plot", help="Plot the table to this .png file.")]
 
 
-def check_outputs(outputs: Mapping[str, Path | None]) -> None:
-    """Refuse outputs that cannot be written, given by their suffix, before any work."""
+def check_outputs(output: Path | None, plot: Path | None = None, csv: Path | None = None) -> None:
+    """Refuse outputs that cannot be written, before any work."""
     from pixtree.files import checked_target
 
-    for suffix, path in outputs.items():
+    for path, suffix in ((output, ".json"), (csv, ".csv"), (plot, ".png")):
         if path is None:
             continue
         if path.suffix.lower() != suffix:
@@ -23,27 +34,30 @@ def check_outputs(outputs: Mapping[str, Path | None]) -> None:
         checked_target(path)
 
 
-def show(columns: Columns, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print a table."""
+def show(columns: "Columns", rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print a table; a pipe or a narrow window does not cut it off."""
     from rich.console import Console
     from rich.table import Table
 
+    from pixtree.evaluation.records import cell
+
     view = Table(*(heading for _, heading, _ in columns), box=None)
     for row in rows:
-        view.add_row(*(_cell(row.get(key), form) for key, _, form in columns))
+        view.add_row(*(cell(row.get(key), form) for key, _, form in columns))
     Console(width=max(Console().width, WIDEST)).print(view)
 
 
 def write(
-    path: Path | None, title: str, command: str, columns: Columns, rows: Sequence[Mapping[str, Any]], notes: list[str]
+    path: Path | None, title: str, command: str, columns: "Columns", rows: Sequence[Mapping[str, Any]], notes: Sequence[str] = ()
 ) -> None:
-    """Write a record that `pixtree evaluate report` renders, if a path was given."""
+    """Write the record of a table, if a path was given."""
     if path is None:
         return
     from pixtree.evaluation.records import PACKAGES, provenance, write_record
 
     record = {"benchmark": "table", "title": title, **provenance(command, (*PACKAGES, "timm"))}
-    write_record({**record, "columns": [list(column) for column in columns], "rows": list(rows), "notes": notes}, path)
+    record |= {"columns": [list(column) for column in columns], "rows": list(rows)}
+    write_record(record | ({"notes": list(notes)} if notes else {}), path)
 
 
 def named(path: str | Path) -> str:
@@ -53,9 +67,3 @@ def named(path: str | Path) -> str:
     if data and given.absolute().is_relative_to(Path(data).absolute()):
         return f"$PIXTREE_DATA/{given.absolute().relative_to(Path(data).absolute())}"
     return given.name
-
-
-def _cell(value: Any, form: str) -> str:
-    if value is None:
-        return "–"
-    return format(value, form) if isinstance(value, int | float) and form else str(value)

@@ -4,25 +4,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pixtree.evaluation.class_pictures import Row, class_overlay, class_rows
-    from pixtree.evaluation.labelled_folders import labelled_set
+    from pixtree.evaluation.label_maps import class_overlay, labelled_set
     from pixtree.evaluation.variants import model_of, parsed_variant, variant_of
 
 # Public names and the modules that define them, loaded on first use: they need the extras `models` and `evaluate`.
 _HOMES = {
-    "Row": "class_pictures",
-    "class_overlay": "class_pictures",
-    "class_rows": "class_pictures",
-    "labelled_set": "labelled_folders",
+    "class_overlay": "label_maps",
+    "labelled_set": "label_maps",
     "model_of": "variants",
     "parsed_variant": "variants",
     "variant_of": "variants",
 }
 
 __all__ = [
-    "Row",
     "class_overlay",
-    "class_rows",
     "labelled_set",
     "model_of",
     "parsed_variant",

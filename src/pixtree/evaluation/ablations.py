@@ -1,17 +1,19 @@
-"""Ablations: a retrofit with one thing changed at a time. [`tab:ablation_rebuttal`, `tab:hyperparam_ablations`, `tab:kernelpos`]"""
+"""Tables of the paper about retrofits: ablations, one change at a time, and accuracy at image sizes from 64 to 768 px.
+
+[`tab:ablation_rebuttal`, `tab:hyperparam_ablations`, `tab:kernelpos`, `fig:scale_invariance`]
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from pixtree.evaluation.answers import Reading, said
-from pixtree.evaluation.classification import class_table, hits, measures
-from pixtree.evaluation.labelled_pictures import LabelledPictures
-from pixtree.evaluation.variants import tokenizer_flops
+from pixtree.evaluation.classification import Reading, class_table, hits, image_side, measures, outputs_of
+from pixtree.evaluation.classified_images import ClassifiedImages
+from pixtree.evaluation.variants import Variant, cost_of, tokenizer_flops, variant_of
 from pixtree.models.retrofit import retrofit
 from pixtree.models.vit import PixtreeViT
 from pixtree.tokenizer.counts import TokenBudget
@@ -19,7 +21,7 @@ from pixtree.tokenizer.tokenizer import PAPER_BUDGET, paper_changes
 from pixtree.trees.cuts import Exactly, Level
 
 LEVEL = 5  # rounds of merging; at 224 px it leaves about as many regions as there are patches
-COLUMNS = [
+ABLATION_COLUMNS = [
     ["table", "Varied", ""],
     ["name", "Value", ""],
     ["tokens", "Tokens", ".1f"],
@@ -28,6 +30,15 @@ COLUMNS = [
     ["lost", "Against the first ↑", "+.4f"],
     ["paired", "± standard error", ".4f"],
     ["divergence", "KL from the patch model, nats ↓", ".4f"],
+]
+SCALE_COLUMNS = [
+    ["size", "Side, px", ""],
+    ["kind", "Tokens from", ""],
+    ["tokens", "Tokens", ""],
+    ["gflops", "GFLOPs", ".2f"],
+    ["top1", "Top-1 ↑", ".4f"],
+    ["error", "± standard error", ".4f"],
+    ["agreement", "Same answer as patches at the model's own size ↑", ".4f"],
 ]
 
 
@@ -42,9 +53,9 @@ def without_background(model: PixtreeViT) -> None:
 
 @dataclass(frozen=True)
 class Ablation:
-    """One row: the table of the paper, the value, and what is changed.
+    """One row: the table of the paper, the value, and the change.
 
-    options: of the tokenizer. budget: another one than the base has. bins: resolution of the positions. after: a change of the
+    options: of the tokenizer. budget: in place of the base's. bins: resolution of the positions. after: a change to the
     finished model.
     """
 
@@ -58,7 +69,7 @@ class Ablation:
 
 @dataclass(frozen=True)
 class Base:
-    """What is varied: the options and the budget of all rows that do not change them."""
+    """The model that is varied: the options and the budget of all rows that do not change them."""
 
     options: Mapping[str, Any]
     budget: TokenBudget
@@ -86,7 +97,7 @@ def ablations(base: Base) -> list[Ablation]:
 
 
 def ablated(model: Any, base: Base, ablation: Ablation) -> PixtreeViT:
-    """The retrofit of a timm model that a row is about."""
+    """The retrofit of a timm model for one row."""
     options = {**base.options, **ablation.options}
     built = retrofit(model, budget=ablation.budget or base.budget, tokenizer=options or None, position_resolution=ablation.bins)
     ablation.after(built)
@@ -105,7 +116,7 @@ def chosen_ablations(base: Base, tables: Sequence[str]) -> list[Ablation]:
 
 @torch.no_grad()
 def with_count(model: Any, images: Tensor) -> Tensor:
-    """Logits (B, classes) and, in the last column, the number of tokens of every image; patch models have none to count."""
+    """Logits (B, classes) and, in the last column, the number of tokens of every image, 0 for patch models."""
     if not isinstance(model, PixtreeViT):
         found: Tensor = model(images)
         return torch.cat((found, torch.zeros_like(found[:, :1])), dim=1)
@@ -117,18 +128,18 @@ def ablation_rows(
     model: Any,
     base: Base,
     wanted: Sequence[Ablation],
-    data: LabelledPictures,
+    data: ClassifiedImages,
     reading: Reading = Reading(),
     report: Callable[[int], None] = lambda count: None,
 ) -> list[dict[str, Any]]:
-    """Accuracy of every row, beside the first one of them; all see the same pictures in one pass."""
+    """Accuracy of every row, compared with the first row; all models see the same images in one pass."""
     models = [ablated(model, base, one) for one in wanted]
-    patches, *found = said([model, *models], data, with_count, reading=reading, report=report)
+    patches, *found = outputs_of([model, *models], data, with_count, reading=reading, report=report)
     right = class_table(data, int(model.num_classes))
     first, rows = hits(found[0][:, :-1], right, 1), []
-    for one, built, answers in zip(wanted, models, found, strict=True):
-        figures = measures(answers[:, :-1], patches[:, :-1], right)
-        paired, tokens = hits(answers[:, :-1], right, 1) - first, answers[:, -1].mean().item()
+    for one, built, outputs in zip(wanted, models, found, strict=True):
+        figures = measures(outputs[:, :-1], patches[:, :-1], right)
+        paired, tokens = hits(outputs[:, :-1], right, 1) - first, outputs[:, -1].mean().item()
         rows.append(
             {
                 "table": one.table,
@@ -141,4 +152,52 @@ def ablation_rows(
                 "divergence": figures["divergence"],
             }
         )
+    return rows
+
+
+class Scaled(NamedTuple):
+    """A model for images of one size, and the name of its row."""
+
+    kind: str
+    model: Any
+
+
+def patch_tokens(model: Any, size: int) -> int:
+    """The number of patches of a square image."""
+    patches: int = math.ceil(size / model.patch_embed.patch_size[0])
+    return patches**2
+
+
+def at_size(model: Any, size: int, own: int, regions: Any | None = None) -> list[Scaled]:
+    """A timm model at a size: its patches, as many regions, and as many regions as it has patches at its `own` size.
+
+    regions: a trained retrofit of the model; without it, an untrained one.
+    """
+    base, matched, usual = model if regions is None else regions, patch_tokens(model, size), patch_tokens(model, own)
+    found = [Scaled("patches", variant_of(model, Variant(size=size)))]
+    found.append(Scaled("as many regions", variant_of(base, Variant(tokens=matched))))
+    if usual <= size * size:
+        found.append(Scaled(f"{usual} regions", variant_of(base, Variant(tokens=usual))))
+    return found
+
+
+def scale_rows(
+    model: Any,
+    regions: Any | None,
+    data: ClassifiedImages,
+    sizes: Sequence[int],
+    reading: Reading = Reading(),
+    report: Callable[[int], None] = lambda count: None,
+) -> list[dict[str, Any]]:
+    """Accuracy at every size, compared with the patch model at its own size."""
+    own, rows = image_side(model), []
+    scaled = {size: at_size(model, size, own, regions) for size in sizes}  # impossible sizes are refused before any work
+    first = outputs_of([model], data, reading=reading)[0]
+    right = class_table(data, int(model.num_classes))
+    for size, models in scaled.items():
+        logits = outputs_of([one.model for one in models], data, reading=reading, side=size, report=report)
+        for one, found in zip(models, logits, strict=True):
+            cost = cost_of(one.model, size)
+            figures = measures(found, first, right)
+            rows.append({"size": size, "kind": one.kind, "tokens": cost.tokens, "gflops": cost.gflops, **figures})
     return rows

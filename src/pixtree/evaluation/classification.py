@@ -1,16 +1,32 @@
-"""Top-1 and top-5 accuracy of models and their variants, and how near they stay to the first of them."""
+"""Classification: model outputs for a set of images, and how well classes can be read from logits and features.
+
+Top-1 and top-5 accuracy with the distance from a reference model, k nearest neighbours, and a linear probe: logistic regression on
+features, with its regularisation chosen on a part of the training images.
+"""
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from PIL import Image
+from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.data import DataLoader, Dataset
 
-from pixtree.evaluation.labelled_pictures import LabelledPictures
+from pixtree.evaluation.classified_images import ClassifiedImage, ClassifiedImages
+from pixtree.models.coarsening import CoarseViT
+from pixtree.models.timm_import import timm
+from pixtree.models.vit import PixtreeViT
 
-COLUMNS = [
+BATCH = 50
+COUNTS = (10, 20, 50, 100, 150, 200)  # of the paper, which reports the best
+TEMPERATURE = 0.07  # DINO's, by whose protocol neighbours vote
+CHUNK = 1024  # test images at a time
+DECAYS = (1e-4, 1e-3, 1e-2, 1e-1)
+STEPS = 200  # of L-BFGS, at most
+HELD_OUT = 5  # every fifth training image chooses the regularisation
+ACCURACY_COLUMNS = [
     ["variant", "Variant", ""],
     ["tokens", "Tokens", ""],
     ["left", "left at the end", ""],
@@ -22,23 +38,112 @@ COLUMNS = [
     ["agreement", "Same answer as the first ↑", ".4f"],
     ["divergence", "KL from the first, nats ↓", ".4f"],
 ]
+Output = Callable[[Any, Tensor], Tensor]  # a model and its images (B, C, H, W) -> (B, numbers)
 
 
-def check_classes(model: Any, data: LabelledPictures) -> None:
+class Reading(NamedTuple):
+    """How images are read: batch size, worker processes, and the device that models run on."""
+
+    batch: int = BATCH
+    workers: int = 0
+    device: str = "cpu"
+
+
+class _Prepared(Dataset[Tensor]):
+    """Images as a model takes them."""
+
+    def __init__(self, images: Sequence[ClassifiedImage], transform: Callable[[Image.Image], Tensor]) -> None:
+        self.images, self.transform = images, transform
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, place: int) -> Tensor:
+        path = self.images[place].path
+        try:
+            image = Image.open(path).convert("RGB")
+        except (OSError, ValueError, SyntaxError) as error:
+            raise ValueError(f"expected an image, could not read {path.name!r} ({error}); remove or replace it") from None
+        return self.transform(image)
+
+
+def image_side(model: Any) -> int:
+    """The side in pixels that a model's images have."""
+    if isinstance(model, PixtreeViT | CoarseViT):
+        return int(model.image_size[0])
+    return int(model.patch_embed.img_size[0])
+
+
+def transform_for(model: Any, side: int | None = None) -> Callable[[Image.Image], Tensor]:
+    """timm's own preprocessing of a model at evaluation, at its own size or another: resize, centre crop, normalise."""
+    size = (3, side or image_side(model), side or image_side(model))
+    config = timm.data.resolve_data_config({"input_size": size}, pretrained_cfg=model.pretrained_cfg)
+    transform: Callable[[Image.Image], Tensor] = timm.data.create_transform(**config, is_training=False)
+    return transform
+
+
+@torch.no_grad()
+def logits(model: Any, images: Tensor) -> Tensor:
+    """Logits (B, classes)."""
+    found: Tensor = model(images)
+    return found
+
+
+@torch.no_grad()
+def features(model: Any, images: Tensor) -> Tensor:
+    """The input of the classifier, (B, D)."""
+    found: Tensor
+    if isinstance(model, PixtreeViT):
+        tokens = model.tokens(images)
+        found = model.forward_head(model.backbone.features(model.sequence(tokens)), pre_logits=True, seen=tokens.sequence_mask())
+    else:
+        found = model.forward_head(model.forward_features(images), pre_logits=True)
+    return found
+
+
+def outputs_of(
+    models: Sequence[Any],
+    data: ClassifiedImages,
+    output: Output = logits,
+    *,
+    reading: Reading = Reading(),
+    side: int | None = None,
+    report: Callable[[int], None] = lambda count: None,
+) -> list[Tensor]:
+    """Outputs of every model for all images, (N, numbers) float32; the images are prepared once, for the first model.
+
+    report: called with the number of images in each batch, once all models have seen it.
+    """
+    found: list[list[Tensor]] = [[] for _ in models]
+    ready = [model.eval().to(reading.device) for model in models]
+    for images in _batches(data, transform_for(models[0], side), reading):
+        for model, parts in zip(ready, found, strict=True):
+            parts.append(output(model, images).to("cpu", torch.float32))
+        report(len(images))
+    return [torch.cat(parts) for parts in found]
+
+
+def _batches(data: ClassifiedImages, transform: Callable[[Image.Image], Tensor], reading: Reading) -> Iterator[Tensor]:
+    loader = DataLoader(_Prepared(data.images, transform), batch_size=reading.batch, num_workers=reading.workers)
+    for images in loader:
+        yield images.to(reading.device, non_blocking=True)
+
+
+def check_classes(model: Any, data: ClassifiedImages) -> None:
     """Refuse data whose classes a classifier does not have."""
     own = int(model.num_classes)
     if data.classes > own:
         raise ValueError(
-            f"expected pictures of the {own} classes of the model, got class {data.classes - 1} in {data.name}; give a model with "
+            f"expected images of the {own} classes of the model, got class {data.classes - 1} in {data.name}; give a model with "
             "at least as many, or measure its features by knn or probe"
         )
 
 
-def class_table(data: LabelledPictures, classes: int) -> Tensor:
-    """Which classes count as right for every picture, (N, classes) bool."""
+def class_table(data: ClassifiedImages, classes: int) -> Tensor:
+    """Which classes count as right for every image, (N, classes) bool."""
     table = torch.zeros(len(data), classes, dtype=torch.bool)
-    for row, picture in zip(table, data.pictures, strict=True):
-        row[list(picture.classes)] = True
+    for row, image in zip(table, data.images, strict=True):
+        row[list(image.classes)] = True
     return table
 
 
@@ -49,7 +154,7 @@ def hits(logits: Tensor, right: Tensor, top: int) -> Tensor:
 
 
 def measures(found: Tensor, first: Tensor, right: Tensor) -> dict[str, float]:
-    """Accuracy of logits (N, classes), and how near they are to those of the first model."""
+    """Accuracy of logits (N, classes), and how close they are to those of the first model."""
     top1, reference = hits(found, right, 1), hits(first, right, 1).mean().item()
     divergence = functional.kl_div(
         found.double().log_softmax(1), first.double().log_softmax(1), reduction="batchmean", log_target=True
@@ -64,7 +169,107 @@ def measures(found: Tensor, first: Tensor, right: Tensor) -> dict[str, float]:
     }
 
 
-def accuracy_rows(answers: Sequence[Tensor], data: LabelledPictures) -> list[dict[str, float]]:
-    """The measures of every model's logits, the first of which is what the others are compared with."""
-    right = class_table(data, answers[0].shape[1])
-    return [measures(found, answers[0], right) for found in answers]
+def accuracy_rows(logits_of: Sequence[Tensor], data: ClassifiedImages) -> list[dict[str, float]]:
+    """The measures of every model's logits (N, classes); the first model is the reference."""
+    right = class_table(data, logits_of[0].shape[1])
+    return [measures(found, logits_of[0], right) for found in logits_of]
+
+
+def neighbour_accuracy(
+    learned: Tensor, classes: Tensor, tested: Tensor, truth: Tensor, counts: Sequence[int] = COUNTS
+) -> dict[int, float]:
+    """Per k the share of tested features (M, D) whose k nearest learned ones (N, D) by cosine vote for the right class (M,)."""
+    voted = neighbour_classes(learned, classes, tested, counts)
+    return {count: float((found == truth).double().mean()) for count, found in voted.items()}
+
+
+def neighbour_classes(learned: Tensor, classes: Tensor, tested: Tensor, counts: Sequence[int] = COUNTS) -> dict[int, Tensor]:
+    """Per k the classes (M,) that the k nearest learned features (N, D) of tested ones (M, D) by cosine vote for.
+
+    A neighbour at cosine c votes with exp(c / 0.07). classes (N,). A k above N takes all N.
+    """
+    if len(learned) < 1:
+        raise ValueError("neighbours need training images, got none; give a train part")
+    number, known = 1 + int(classes.max()), functional.normalize(learned, dim=1)
+    found: dict[int, list[Tensor]] = {count: [] for count in counts}
+    for rows in torch.split(tested, CHUNK):
+        near = (functional.normalize(rows, dim=1) @ known.T).topk(min(max(counts), len(known)), dim=1)
+        votes, voted = (near.values / TEMPERATURE).exp(), classes[near.indices]
+        for count in counts:
+            sums = torch.zeros(len(rows), number).scatter_add_(1, voted[:, :count], votes[:, :count])
+            found[count].append(sums.argmax(1))
+    return {count: torch.cat(parts) for count, parts in found.items()}
+
+
+def best_count(found: dict[int, float]) -> int:
+    """The k of the highest accuracy, the smallest of equals."""
+    return max(found, key=lambda count: (found[count], -count))
+
+
+class Probe(nn.Module):
+    """Standardised features (N, D) -> logits (N, classes)."""
+
+    def __init__(self, features: Tensor, classes: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", features.mean(dim=0))
+        self.register_buffer("scale", 1.0 / features.std(dim=0).clamp_min(1e-6))
+        self.linear = nn.Linear(features.shape[1], classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    mean: Tensor
+    scale: Tensor
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Logits (N, classes)."""
+        logits: Tensor = self.linear((features - self.mean) * self.scale)
+        return logits
+
+
+def fitted(features: Tensor, classes: Tensor, number: int, decay: float, steps: int = STEPS) -> Probe:
+    """The minimum of mean cross entropy + decay · ‖weights‖², which is convex, so the start does not matter."""
+    probe = Probe(features, number)
+    optimiser = torch.optim.LBFGS(probe.parameters(), max_iter=steps, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimiser.zero_grad()
+        value = functional.cross_entropy(probe(features), classes) + decay * probe.linear.weight.square().sum()
+        value.backward()  # type: ignore[no-untyped-call]
+        return value
+
+    optimiser.step(loss)  # type: ignore[no-untyped-call]
+    return probe
+
+
+def accuracy(probe: Probe, features: Tensor, classes: Tensor) -> float:
+    """The share of features whose class is found."""
+    with torch.no_grad():
+        return float((probe(features).argmax(1) == classes).double().mean())
+
+
+def probe_accuracy(
+    learned: Tensor, classes: Tensor, tested: Tensor, truth: Tensor, decays: Sequence[float] = DECAYS
+) -> tuple[float, float]:
+    """Accuracy on tested features (M, D) of the probe of learned ones (N, D), and the decay that was chosen for it."""
+    found, decay = probe_classes(learned, classes, tested, decays)
+    return float((found == truth).double().mean()), decay
+
+
+def probe_classes(learned: Tensor, classes: Tensor, tested: Tensor, decays: Sequence[float] = DECAYS) -> tuple[Tensor, float]:
+    """The classes (M,) that the probe of learned features (N, D) gives tested ones (M, D), and the decay chosen for it."""
+    known, dense = torch.unique(classes, return_inverse=True)
+    if len(known) < 2:
+        raise ValueError(f"a probe needs at least two classes to tell apart, got {len(known)}; give other images")
+    chosen = decays[0] if len(decays) == 1 else _chosen(learned, dense, len(known), decays)
+    with torch.no_grad():
+        return known[fitted(learned, dense, len(known), chosen)(tested).argmax(1)], chosen
+
+
+def _chosen(features: Tensor, classes: Tensor, number: int, decays: Sequence[float]) -> float:
+    """The decay with the highest accuracy on every fifth image, the strongest of equals."""
+    order = torch.randperm(len(features), generator=torch.Generator().manual_seed(0))  # files of one class stand together
+    held, kept = order[::HELD_OUT], torch.cat([order[first::HELD_OUT] for first in range(1, HELD_OUT)])
+    found = {
+        decay: accuracy(fitted(features[kept], classes[kept], number, decay), features[held], classes[held]) for decay in decays
+    }
+    return max(found, key=lambda decay: (found[decay], decay))

@@ -1,4 +1,4 @@
-"""Plots of benchmarks: superpixel measures against the count of regions, curves, points and bars of models."""
+"""Plots of benchmarks: measures against the number of regions, curves, points and bars of models."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,10 +9,13 @@ from pixtree.files import replacing
 
 LEFT_OUT = ("squared_error",)  # the same curve as the PSNR
 COLUMNS = 4
+MARKERS = "osv^Dd<>p*hX8"
+ORACLE_MEASURES = (("miou", "mIoU"), ("boundary_f", "boundary F, 3 px"))
+TICKS = [2**power * 25 for power in range(-4, 8)]
 
 
 def plot_superpixels(rows: Sequence[Mapping[str, Any]], path: str | Path) -> None:
-    """One small picture per measure: a line per method against its mean count of segments, on a logarithmic axis."""
+    """One panel per measure: a line per method against its mean count of segments, on a logarithmic axis."""
     from matplotlib.figure import Figure
 
     measures = [measure for measure in MEASURES if measure.key not in LEFT_OUT]
@@ -39,7 +42,7 @@ def plot_superpixels(rows: Sequence[Mapping[str, Any]], path: str | Path) -> Non
 def _draw(axis: Any, rows: Sequence[Mapping[str, Any]], key: str, index: int) -> None:
     """Our own methods stand out by a thicker line."""
     own = rows[0]["method"].startswith("pixtree")
-    marker = "osv^Dd<>p*hX8"[index % 13]
+    marker = MARKERS[index % 13]
     style = {"linewidth": 2.2 if own else 1.0, "marker": marker, "markersize": 4, "color": f"C{index % 10}"}
     style["linestyle"] = "-" if index < 10 else "--"
     axis.plot([row["segments"] for row in rows], [row[key] for row in rows], label=rows[0]["method"], **style)
@@ -51,7 +54,7 @@ def plot_curves(
     """One line per name through its points; a name with one point is a dot."""
     figure, axis = _axes(8.0, 5.0)
     for index, (name, points) in enumerate(curves.items()):
-        style = {"marker": "osv^Dd<>p*hX8"[index % 13], "linestyle": "-" if index < 10 else "--", "color": f"C{index % 10}"}
+        style = {"marker": MARKERS[index % 13], "linestyle": "-" if index < 10 else "--", "color": f"C{index % 10}"}
         axis.plot(*zip(*sorted(points), strict=True), label=name, **style)
     if logarithmic:
         places = sorted({place for points in curves.values() for place, _ in points})
@@ -66,7 +69,7 @@ def plot_curves(
 
 
 def plot_bars(bars: Mapping[str, float], path: str | Path, *, x: str) -> None:
-    """A horizontal bar per name, the first on top, with its value beside it."""
+    """A horizontal bar per name, the first on top, labelled with its value."""
     figure, axis = _axes(8.0, 0.8 + 0.32 * len(bars))
     drawn = axis.barh(range(len(bars)), list(bars.values()), color="C0")
     axis.bar_label(drawn, fmt="%.3f", padding=3, fontsize=8)
@@ -77,6 +80,56 @@ def plot_bars(bars: Mapping[str, float], path: str | Path, *, x: str) -> None:
     _save(figure, path)
 
 
+def plot_oracle(rows: Sequence[Mapping[str, Any]], path: str | Path) -> None:
+    """mIoU and boundary F of the best labelling against the mean count of regions: a line per method."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
+
+    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    axes = figure.subplots(1, len(ORACLE_MEASURES))
+    for axis, (key, heading) in zip(axes, ORACLE_MEASURES, strict=True):
+        for index, method in enumerate(methods):
+            own = [row for row in rows if row["method"] == method]
+            style = {"linewidth": 2.4 if method.startswith("pixtree") else 1.1, "marker": MARKERS[index % 13]}
+            style["linestyle"] = "--" if "compute" in own[0] else "-"  # tokens that merge inside a model
+            axis.plot([row["regions"] for row in own], [row[key] for row in own], label=method, color=f"C{index % 10}", **style)
+        axis.set_xscale("log")
+        counts = [row["regions"] for row in rows]
+        axis.set_xticks([count for count in TICKS if min(counts) / 1.3 <= count <= max(counts) * 1.3], minor=False)
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.xaxis.set_minor_locator(NullLocator())
+        axis.set_xlabel("regions")
+        axis.set_title(heading, fontsize=10)
+        axis.grid(alpha=0.3)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
+    _save(figure, path)
+
+
+def plot_rate_distortion(table: Sequence[Mapping[str, Any]], path: str | Path) -> None:
+    """Mean PSNR against mean bytes, as .png: every drawing a named point, a line through the best of each program."""
+    from matplotlib.ticker import FuncFormatter
+
+    figure, axis = _axes(8.0, 4.8)
+    for index, family in enumerate(dict.fromkeys(row["method"].split()[0] for row in table)):
+        own = sorted((row for row in table if row["method"].split()[0] == family), key=lambda row: (row["bytes"], -row["psnr"]))
+        best = [row for place, row in enumerate(own) if all(row["psnr"] > other["psnr"] for other in own[:place])]
+        axis.scatter([row["bytes"] / 1000 for row in own], [row["psnr"] for row in own], color=f"C{index}", s=22, zorder=3)
+        line = [row["bytes"] / 1000 for row in best], [row["psnr"] for row in best]
+        axis.plot(*line, color=f"C{index}", label=family, linewidth=2)
+        for row in own:
+            name, point = row["method"].removeprefix(family).strip(" ,"), (row["bytes"] / 1000, row["psnr"])
+            axis.annotate(name, point, (5, -3), textcoords="offset points", va="top", fontsize=7.5, color=f"C{index}")
+    axis.set_xscale("log")
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axis.margins(x=0.12, y=0.1)
+    axis.set_xlabel("kB of SVG, mean")
+    axis.set_ylabel("PSNR in dB, mean")
+    axis.grid(alpha=0.3)
+    axis.legend(loc="upper left")
+    _save(figure, path, dpi=110)
+
+
 def _axes(width: float, height: float) -> tuple[Any, Any]:
     from matplotlib.figure import Figure
 
@@ -84,6 +137,6 @@ def _axes(width: float, height: float) -> tuple[Any, Any]:
     return figure, figure.subplots()
 
 
-def _save(figure: Any, path: str | Path) -> None:
+def _save(figure: Any, path: str | Path, dpi: int = 120) -> None:
     with replacing(path) as temporary:
-        figure.savefig(temporary, dpi=120)
+        figure.savefig(temporary, dpi=dpi)

@@ -1,6 +1,7 @@
-"""Records of benchmark runs as JSON and CSV files, with the command, date, machine, versions and sources of the run."""
+"""Records of benchmark runs as JSON and CSV files, with the command, date, machine and versions of the run, and tables of them."""
 
 import csv
+import json
 import math
 import os
 import platform
@@ -10,17 +11,17 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from pixtree.evaluation.sources import source_hashes
-from pixtree.files import replacing, write_json
+from pixtree.files import replacing
 
+Columns = Sequence[Sequence[str]]  # of key, heading and format; "" leaves numbers as they are
 PACKAGES = ("pixtree", "torch", "numpy", "numba", "scikit-image", "opencv-contrib-python-headless")
 
 
 def provenance(command: str, packages: Iterable[str] = PACKAGES) -> dict[str, Any]:
-    """What every record starts with: command, UTC date, machine, versions, hashes of the measured sources, and minutes.
+    """The first keys of every record: command, UTC date, minutes, machine and versions.
 
-    The minutes are those of the processor that this process and its ended children have used so far, so that it is known what a
-    rerun costs on a machine with other work on it as well; a run that went on after an interruption counts its last part alone.
+    The minutes are the processor time that this process and its finished children have used so far, so that the cost of a rerun
+    is known on a busy machine, too; a run that continued after an interruption counts its last part alone.
     """
     return {
         "command": command,
@@ -28,12 +29,11 @@ def provenance(command: str, packages: Iterable[str] = PACKAGES) -> dict[str, An
         "cpu_minutes": round(sum(os.times()[:4]) / 60, 1),
         "machine": {"cpu": cpu_model(), "cores": os.cpu_count(), "platform": f"{platform.system()} {platform.machine()}"},
         "versions": {"python": platform.python_version(), **versions_of(packages)},
-        "source_hashes": source_hashes(command),
     }
 
 
 def cpu_model() -> str:
-    """The processor's name as the system tells it."""
+    """The processor's name as the system reports it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -58,7 +58,43 @@ def versions_of(packages: Iterable[str]) -> dict[str, str]:
 
 def write_record(record: Mapping[str, Any], path: str | Path) -> None:
     """The record as JSON, whole or not at all; values that are not finite become null."""
-    write_json(path, _finite(record), indent=1)
+    with replacing(path) as temporary:
+        temporary.write_text(record_text(record), encoding="utf-8")
+
+
+def record_text(record: Mapping[str, Any]) -> str:
+    """A record as JSON with one line per key and, in a table, one line per row: short, and a changed row is a changed line."""
+    lines = [f"{_json(key)}: {_table_text(value)}" for key, value in _finite(record).items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _table_text(value: Any) -> str:
+    """Lists and objects whose members are lists or objects have one member per line; anything else is one line."""
+    if isinstance(value, list) and any(isinstance(one, list | dict) for one in value):
+        return "[\n " + ",\n ".join(_json(one) for one in value) + "\n]"
+    if isinstance(value, dict) and any(isinstance(one, list | dict) for one in value.values()):
+        return "{\n " + ",\n ".join(f"{_json(key)}: {_json(one)}" for key, one in value.items()) + "\n}"
+    return _json(value)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, allow_nan=False, ensure_ascii=False)
+
+
+def markdown_table(columns: Columns, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as a Markdown table."""
+    lines = ["| " + " | ".join(heading for _, heading, _ in columns) + " |", "|" + "---|" * len(columns)]
+    lines += ["| " + " | ".join(cell(row.get(key), form) for key, _, form in columns) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def cell(value: Any, form: str) -> str:
+    """A value of a table as text: numbers in the format of their column, a dash where there is no value."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return format(value, form) if isinstance(value, int | float) and form else str(value)
 
 
 def write_table(rows: Sequence[Mapping[str, Any]], path: str | Path) -> None:

@@ -15,14 +15,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pixtree.evaluation.datasets import AnnotatedPhoto
-from pixtree.evaluation.label_folders import LabelFolder
+from pixtree.evaluation.annotated_photos import AnnotatedPhoto, LabelFolder
 from pixtree.evaluation.superpixels import MEASURES, Labels, superpixel_scores
 from pixtree.kernels.fidelity import psnr
 from pixtree.partitioners import NAMES, Baseline, partitioner
 from pixtree.trees.partition import Partition
 
-# Methods of a comparison: a partitioner's name and its options. Relaxed is what a single segmentation should use.
+# Methods of a comparison: a partitioner's name and its options. A single segmentation should be relaxed.
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "pixtree": ("pixtree", {"relax": True}),
     "pixtree-nested": ("pixtree", {}),
@@ -63,7 +62,7 @@ def compare_superpixels(
     """Samples of all methods on one photo at one count, in the order in which they are ready.
 
     len(photos) · len(counts) lists; methods run one after the other on the same photo, so that a slow minute of the
-    machine hits all of them. With more than one worker, each is a process of its own. `folders` bring the label maps of other
+    machine hits all of them. With more than one worker, each is a separate process. `folders` bring the label maps of other
     programs, at one count.
     """
     if folders and len(counts) != 1:
@@ -90,7 +89,7 @@ def compare_superpixels(
             yield ready.result()
     except BrokenProcessPool as error:
         raise MemoryError(
-            "workers must live until the end, got one that died, often for lack of memory; use fewer workers"
+            "expected workers to finish, got one that died, often because memory ran out; use fewer workers"
         ) from error
     finally:  # a failure or Ctrl-C does not wait for the rest
         pool.shutdown(cancel_futures=True)
@@ -98,8 +97,8 @@ def compare_superpixels(
 
 @contextmanager
 def _deaf_children() -> Iterator[None]:
-    """Processes that start here do not hear Ctrl-C, which the terminal sends to all: this one stops them."""
-    if threading.current_thread() is not threading.main_thread():  # only the main thread may say so
+    """Processes that start here ignore Ctrl-C, which the terminal sends to all of them: this process stops them."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
         yield
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -141,10 +140,10 @@ def _sample(
 
 
 def warm_up(methods: Sequence[str]) -> None:
-    """Run every method once on a small picture, so that no run is charged for imports and compilation."""
-    picture = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (3, 48, 64), np.uint8))
+    """Run every method once on a small image, so that no measured run includes imports and compilation."""
+    image = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (3, 48, 64), np.uint8))
     for name in methods:
-        method(name, 12).raw_labels(picture)
+        method(name, 12).raw_labels(image)
 
 
 def _prepare_worker(methods: Sequence[str]) -> None:

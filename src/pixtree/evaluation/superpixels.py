@@ -21,7 +21,7 @@ WINDOW = 5  # side, in pixels, of the square in which two boundary pixels match:
 
 
 class Measure(NamedTuple):
-    """One column of a table: its key, its name, what it is, and whether more is better (None: neither)."""
+    """One column of a table: its key, its name, its definition, and whether more is better (None: neither)."""
 
     key: str
     name: str
@@ -160,7 +160,7 @@ def _explained(error: float, image: NDArray[np.floating]) -> float:
 
 
 def _against_annotators(labels: Labels, truths: Sequence[Labels]) -> Mapping[str, float]:
-    """Means over the annotators of the four measures that need them; what depends on `labels` alone is done once."""
+    """Means over the annotators of the four measures that need them; work on `labels` alone is done once."""
     regions, ours = _checked(labels), boundary_pixels(labels)
     near_ours = _spread(ours, WINDOW)
     rows = []

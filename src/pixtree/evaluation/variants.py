@@ -1,13 +1,17 @@
-"""Variants of one model, so that all of them can stand in one table: patches, fewer patches, regions, token trees, ToMe."""
+"""Variants of a model in one table: patches, fewer patches, regions, token trees, ToMe; their cost and speed. [`tab:efficiency`]"""
 
 import copy
 import json
+import statistics
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from pixtree.models.checkpoint import CONFIG, WEIGHTS, from_pretrained
@@ -17,18 +21,30 @@ from pixtree.models.coarsening.entry import held_vit, stem_flops, token_count
 from pixtree.models.retrofit import retrofit
 from pixtree.models.vit import PixtreeViT
 from pixtree.models.weights import load_weights, named_model
+from pixtree.runtime.backend import wait_for
 from pixtree.trees.cuts import Exactly
 
+EFFICIENCY_COLUMNS = [
+    ["variant", "Variant", ""],
+    ["tokens", "Tokens", ""],
+    ["parameters", "Parameters, M", ".2f"],
+    ["gflops", "GFLOPs per image", ".2f"],
+    ["tokens_per_second", "Tokens/s", ".0f"],
+    ["images_per_second", "Images/s", ".2f"],
+    ["ratio", "Images/s against the first", ".3f"],
+    ["least", "least", ".3f"],
+    ["most", "most", ".3f"],
+]
 KINDS = {"tokens": int, "compute": float, "rule": str, "size": int, "run": str}
 
 
 @dataclass(frozen=True)
 class Variant:
-    """What becomes of a model; nothing for the model as it is.
+    """A change to a model; without values, the model as it is.
 
     tokens: a retrofit with that many regions. compute: token trees at that share of the compute, on top of the regions if there
     are some. rule: another merging rule, such as "tome". size: the patch model on images of that many pixels a side.
-    run: a folder that `pixtree train distill` has written.
+    run: a folder written by `pixtree train distill`.
     """
 
     tokens: int | None = None
@@ -64,7 +80,7 @@ def parsed_variant(text: str) -> Variant:
 
 
 def model_of(name: str, weights: str | Path | None = None) -> Any:
-    """A model of timm by name, or the one in a folder that `pixtree train distill` or `save_pretrained` has written."""
+    """A model of timm by name, or from a folder written by `pixtree train distill` or `save_pretrained`."""
     if Path(name).is_dir():
         if weights is not None:
             raise ValueError(f"a folder brings its own weights, got {str(weights)!r} with {name!r}; leave the file out")
@@ -73,7 +89,7 @@ def model_of(name: str, weights: str | Path | None = None) -> Any:
 
 
 def model_in(folder: Path) -> Any:
-    """The model of a folder: a retrofit, or what token trees were distilled from with its trees."""
+    """The model of a folder: a retrofit, or a timm model with distilled token trees."""
     if not (folder / CONFIG).is_file():
         raise FileNotFoundError(f"expected a folder with {CONFIG} and {WEIGHTS}, got {str(folder)!r} without; check the path")
     config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
@@ -110,7 +126,7 @@ def _with_tokens(model: Any, tokens: int) -> PixtreeViT:
 
 
 class Cost(NamedTuple):
-    """What one image costs: tokens before the first and after the last block, and billions of operations."""
+    """The cost of one image: tokens before the first and after the last block, and billions of operations."""
 
     tokens: int
     left: int
@@ -118,9 +134,9 @@ class Cost(NamedTuple):
 
 
 def cost_of(model: Any, side: int | None = None) -> Cost:
-    """Tokens and GFLOPs of matrix products and convolutions; comparisons and additions of a tree are left out, as usual.
+    """Tokens and GFLOPs of matrix products and convolutions; comparisons and additions of a tree are not counted, as usual.
 
-    side: of the images in pixels, of which the cost of a tokenizer depends; the model's own by default.
+    side: of the images in pixels, on which the cost of a tokenizer depends; the model's own by default.
     """
     if isinstance(model, CoarseViT):
         tokens = token_count(model.model, model.input_size)
@@ -150,5 +166,68 @@ def tokenizer_flops(model: PixtreeViT, tokens: int, side: int | None = None) -> 
 
 
 def parameters_of(model: nn.Module) -> int:
-    """Numbers that a model has learned or can learn."""
+    """The number of parameters."""
     return sum(one.numel() for one in model.parameters())
+
+
+def photo_batch(batch: int, side: int) -> Tensor:
+    """Different crops of scikit-image's photos, normalised to −1..1, (batch, 3, side, side), as timm models take them."""
+    from skimage import data
+
+    crops = []
+    for number in range(batch):
+        pixels = (data.astronaut, data.coffee, data.chelsea)[number % 3]()  # type: ignore[no-untyped-call]
+        image = torch.from_numpy(pixels).permute(2, 0, 1)
+        start = 8 * (number // 3)
+        crop = image[None, :, start : start + 280, start : start + 400].to(torch.float32)
+        crops.append(functional.interpolate(crop, (side, side), mode="bilinear", antialias=True))
+    return torch.cat(crops).round() / 127.5 - 1.0
+
+
+@torch.inference_mode()
+def seconds(model: Any, images: Tensor) -> float:
+    """The time of one batch."""
+    wait_for(images.device)
+    start = time.perf_counter()
+    model(images)
+    wait_for(images.device)
+    return time.perf_counter() - start
+
+
+def in_turns(
+    models: Mapping[str, Any], images: Tensor, rounds: int, report: Callable[[int], None] = lambda count: None
+) -> dict[str, list[float]]:
+    """Seconds of every model in every round; the order is reversed from round to round, and a first round warms up."""
+    found: dict[str, list[float]] = {name: [] for name in models}
+    for turn in range(rounds + 1):
+        for name in list(models)[:: -1 if turn % 2 else 1]:
+            taken = seconds(models[name], images)
+            if turn:
+                found[name].append(taken)
+        report(1)
+    return found
+
+
+def efficiency_rows(
+    models: Mapping[str, Any], images: Tensor, rounds: int, report: Callable[[int], None] = lambda count: None
+) -> list[dict[str, Any]]:
+    """A row per model; ratios against the first model are medians over the rounds."""
+    found = in_turns(models, images, rounds, report)
+    first, rows = next(iter(found.values())), []
+    for name, model in models.items():
+        cost, each = cost_of(model), sorted(a / b for a, b in zip(first, found[name], strict=True))
+        speed = len(images) / statistics.median(found[name])
+        rows.append(
+            {
+                "variant": name,
+                "tokens": cost.tokens,
+                "parameters": parameters_of(model) / 1e6,
+                "gflops": cost.gflops,
+                "tokens_per_second": speed * cost.tokens,
+                "images_per_second": speed,
+                "ratio": statistics.median(each),
+                "least": each[0],
+                "most": each[-1],
+            }
+        )
+    return rows

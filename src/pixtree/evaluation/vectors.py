@@ -1,5 +1,6 @@
-"""Measures of drawings: how near they come to their image, rendered at several sizes, and what they cost."""
+"""Measures of drawings: their error when rendered at several sizes, their paths, bytes and seconds."""
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
@@ -9,15 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.evaluation.renderers import Pixels, Renderer, at_size
-from pixtree.files import replacing
-from pixtree.kernels.cracks import planar_map
 from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.vectorize import planes_of, rendered, vectorize
-from pixtree.vector.drawing import Drawing
-from pixtree.vector.outlines.pieces import exact_outlines
-from pixtree.vector.paint.layers import layers_of
-from pixtree.vector.svg.document import Markup
+
+Pixels = NDArray[np.uint8]
+Renderer = Callable[[str, str], Pixels]  # SVG text and colour of the background -> (H, W, 3)
 
 # vtracer's defaults, and six settings that span its range from few bytes to high quality; polygons make the most of bytes.
 VTRACER: dict[str, dict[str, Any]] = {
@@ -33,7 +30,7 @@ SIZES = (0.73, 1.37)
 
 
 class Method(NamedTuple):
-    """A way from pixels (H, W, 3) to SVG text: `prepare` gives what `convert` takes, outside the clock."""
+    """A way from pixels (H, W, 3) to SVG text: `prepare` makes the input of `convert` and is not timed."""
 
     name: str
     prepare: Callable[[Pixels], Any]
@@ -42,7 +39,7 @@ class Method(NamedTuple):
 
 def own_method(name: str, **options: Any) -> Method:
     """`vectorize` with some options."""
-    return Method(name, lambda picture: picture, lambda picture: str(vectorize(picture, **options)))
+    return Method(name, lambda image: image, lambda image: str(vectorize(image, **options)))
 
 
 def vtracer_method(setting: str) -> Method:
@@ -57,23 +54,23 @@ def vtracer_method(setting: str) -> Method:
     return Method(f"vtracer {setting}", _uncompressed_png, convert)
 
 
-def _uncompressed_png(picture: Pixels) -> bytes:
+def _uncompressed_png(image: Pixels) -> bytes:
     import io
 
     import PIL.Image
 
     stream = io.BytesIO()
-    PIL.Image.fromarray(picture).save(stream, "png", compress_level=0)
+    PIL.Image.fromarray(image).save(stream, "png", compress_level=0)
     return stream.getvalue()
 
 
 def shown(path: Path) -> Pixels:
-    """The pixels (H, W, 3) of an image file over white: what drawings are compared with."""
+    """The pixels (H, W, 3) of an image file over white, the reference of drawings."""
     planes = planes_of(path, transparency=False)
     return planes.round().byte().permute(1, 2, 0).contiguous().numpy()
 
 
-def measure(text: str, picture: Pixels, sizes: Sequence[float] = SIZES) -> dict[str, float]:
+def measure(text: str, image: Pixels, sizes: Sequence[float] = SIZES) -> dict[str, float]:
     """MSE (0…1 squared), PSNR and SSIM of an SVG text at native size, PSNR at other sizes, hairlines, bytes and paths.
 
     Other sizes: the image resized by area (smaller) or cubic interpolation (larger). Hairlines: largest and mean squared
@@ -82,15 +79,15 @@ def measure(text: str, picture: Pixels, sizes: Sequence[float] = SIZES) -> dict[
     """
     from skimage.metrics import structural_similarity
 
-    native = at_size(text, picture.shape[:2])
-    window = min(7, *(size - 1 + size % 2 for size in picture.shape[:2]))  # scikit-image's window, where the picture has room
+    native = at_size(text, image.shape[:2])
+    window = min(7, *(size - 1 + size % 2 for size in image.shape[:2]))  # scikit-image's window, if the image is large enough
     options = {"channel_axis": 2, "data_range": 1.0, "win_size": window}
-    similarity = structural_similarity(native / 255.0, picture / 255.0, **options)  # type: ignore[no-untyped-call]
-    found = {"mse": mean_squared_error(native, picture), "ssim": float(similarity)}
+    similarity = structural_similarity(native / 255.0, image / 255.0, **options)  # type: ignore[no-untyped-call]
+    found = {"mse": mean_squared_error(native, image), "ssim": float(similarity)}
     found["psnr"] = psnr(found["mse"])
     gaps = [background_difference(native, text)] if sizes else []
     for size in sizes:
-        reference = resized(picture, size)
+        reference = resized(image, size)
         drawn = at_size(text, reference.shape[:2])
         found[f"psnr_{size:g}"] = psnr(mean_squared_error(drawn, reference))
         gaps.append(background_difference(drawn, text))
@@ -99,13 +96,40 @@ def measure(text: str, picture: Pixels, sizes: Sequence[float] = SIZES) -> dict[
     return found | {"bytes": float(len(text.encode())), "paths": float(text.count("<path"))}
 
 
-def resized(picture: Pixels, scale: float) -> Pixels:
-    """The picture at another scale: by area if smaller, by cubic interpolation if larger."""
+def at_size(text: str, shape: tuple[int, ...], background: str = "#ffffff", renderer: Renderer = rendered) -> Pixels:
+    """An SVG text rendered to exactly (H, W, 3) pixels, each axis scaled for itself."""
+    head, tag, body = svg_parts(text)
+    if "viewBox" not in tag and re.search(r'\bwidth="[0-9.]+', tag) and re.search(r'\bheight="[0-9.]+', tag):
+        tag += f' viewBox="0 0 {svg_length(tag, "width"):g} {svg_length(tag, "height"):g}"'
+    tag = re.sub(r'\s(width|height|preserveAspectRatio)="[^"]*"', "", tag)
+    tag += f' width="{shape[1]}" height="{shape[0]}" preserveAspectRatio="none"'
+    return renderer(head + tag + body, background)
+
+
+def svg_parts(text: str) -> tuple[str, str, str]:
+    """The text before the root element, the inside of its tag, and the rest from its closing bracket on."""
+    if "<svg" not in text:
+        raise ValueError(f"an SVG text has an <svg> element, got {text[:40]!r}; pass the text of a drawing")
+    start = text.index("<svg")
+    end = text.index(">", start)
+    return text[:start], text[start:end], text[end:]
+
+
+def svg_length(tag: str, name: str) -> float:
+    """The width or height of a root tag in pixels."""
+    found = re.search(rf'\b{name}="([0-9.]+)', tag)
+    if found is None:
+        raise ValueError(f"a drawing to render has a {name} in pixels, got the tag {tag[:80]!r}; add {name}=")
+    return float(found.group(1))
+
+
+def resized(image: Pixels, scale: float) -> Pixels:
+    """The image at another scale: by area if smaller, by cubic interpolation if larger."""
     import cv2
 
-    width, height = round(picture.shape[1] * scale), round(picture.shape[0] * scale)
+    width, height = round(image.shape[1] * scale), round(image.shape[0] * scale)
     how = cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
-    return np.asarray(cv2.resize(picture, (max(width, 1), max(height, 1)), interpolation=how))
+    return np.asarray(cv2.resize(image, (max(width, 1), max(height, 1)), interpolation=how))
 
 
 def background_difference(white: Pixels, text: str, renderer: Renderer = rendered) -> tuple[float, float]:
@@ -117,41 +141,16 @@ def background_difference(white: Pixels, text: str, renderer: Renderer = rendere
     return float(np.abs(inside).max()), float((inside**2).mean())
 
 
-def hairlines(text: str, picture: Pixels, renderer: Renderer = rendered) -> list[dict[str, float]]:
-    """At every scale: what shows of the background between shapes (grey levels, grey levels squared), and the PSNR."""
-    rows = []
-    for scale in (SIZES[0], 1.0, SIZES[1]):
-        reference = picture if scale == 1 else resized(picture, scale)
-        white = at_size(text, reference.shape[:2], renderer=renderer)
-        largest, mean_square = background_difference(white, text, renderer)
-        quality = psnr(mean_squared_error(white, reference))
-        rows.append({"scale": scale, "gap_largest": largest, "gap_mean_square": mean_square, "psnr": quality})
-    return rows
-
-
-def polygon_faults(labels: NDArray[np.int32], renderer: Renderer = rendered) -> tuple[int, int]:
-    """Pixels that the polygons of a label map (H, W), painted crisply, leave uncovered, and pixels in another region's colour.
-
-    Every region has a colour of its own, so that no mistake hides behind equal colours.
-    """
-    arcs = planar_map(labels)
-    names = np.arange(arcs.count, dtype=np.int64) + 1  # not black, which is a background
-    colours = np.stack([names >> 16, names >> 8 & 255, names & 255], axis=1)
-    text = str(Drawing(arcs, exact_outlines(arcs), colours.astype(np.float64), layers_of(arcs), Markup("crisp")))
-    white, black = renderer(text, "#ffffff"), renderer(text, "#000000")
-    return int((white != black).any(axis=2).sum()), int((white != colours[labels]).any(axis=2).sum())
-
-
 def compare(images: Sequence[Path], methods: Sequence[Method], sizes: Sequence[float] = SIZES) -> Iterator[dict[str, Any]]:
     """One row per image and method: its measures and the seconds of conversion; methods take turns on every image."""
     for path in images:
-        picture = shown(path)
+        image = shown(path)
         for method in methods:
-            ready = method.prepare(picture)
+            ready = method.prepare(image)
             start = time.perf_counter()
             text = method.convert(ready)
             seconds = time.perf_counter() - start
-            yield {"image": path.name, "method": method.name, "seconds": seconds, **measure(text, picture, sizes)}
+            yield {"image": path.name, "method": method.name, "seconds": seconds, **measure(text, image, sizes)}
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -164,30 +163,3 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             means["gap_largest"] = max(row["gap_largest"] for row in own)
         table.append({"method": method, "images": len(own), **means, "psnr_of_mean": psnr(means["mse"])})
     return table
-
-
-def plot_rate_distortion(table: Sequence[Mapping[str, Any]], path: str | Path) -> None:
-    """Mean PSNR against mean bytes, as .png: every drawing a named point, a line through the best of each program."""
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter
-
-    figure = Figure(figsize=(8, 4.8), layout="constrained")
-    axis = figure.subplots()
-    for index, family in enumerate(dict.fromkeys(row["method"].split()[0] for row in table)):
-        own = sorted((row for row in table if row["method"].split()[0] == family), key=lambda row: (row["bytes"], -row["psnr"]))
-        best = [row for place, row in enumerate(own) if all(row["psnr"] > other["psnr"] for other in own[:place])]
-        axis.scatter([row["bytes"] / 1000 for row in own], [row["psnr"] for row in own], color=f"C{index}", s=22, zorder=3)
-        line = [row["bytes"] / 1000 for row in best], [row["psnr"] for row in best]
-        axis.plot(*line, color=f"C{index}", label=family, linewidth=2)
-        for row in own:
-            name, point = row["method"].removeprefix(family).strip(" ,"), (row["bytes"] / 1000, row["psnr"])
-            axis.annotate(name, point, (5, -3), textcoords="offset points", va="top", fontsize=7.5, color=f"C{index}")
-    axis.set_xscale("log")
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axis.margins(x=0.12, y=0.1)
-    axis.set_xlabel("kB of SVG, mean")
-    axis.set_ylabel("PSNR in dB, mean")
-    axis.grid(alpha=0.3)
-    axis.legend(loc="upper left")
-    with replacing(path) as temporary:
-        figure.savefig(temporary, dpi=110)

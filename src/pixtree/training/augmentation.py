@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from pixtree.evaluation.labelled_folders import IGNORED
+from pixtree.evaluation.label_maps import IGNORED
 from pixtree.models.overlap import cutter
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from pixtree.evaluation.labelled_folders import labelled_set
+from pixtree.evaluation.label_maps import labelled_set
 from pixtree.files import replacing, write_json
 from pixtree.training import presets
 from pixtree.training.augmentation import LabelledChanges, Mixed, mixture_of, plain_transform, training_transform

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from pixtree.evaluation.labelled_folders import LabelledSet
-from pixtree.evaluation.segmentation import Confusion
+from pixtree.evaluation.label_maps import LabelledSet
+from pixtree.evaluation.segmentation_measures import Confusion
 from pixtree.files import replacing
 from pixtree.models.checkpoint import CONFIG
 from pixtree.models.segmentation import Segmenter

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from pixtree.evaluation.labelled_folders import IGNORED, LabelledImage
+from pixtree.evaluation.label_maps import IGNORED, LabelledImage
 from pixtree.models.segmentation import Segmenter, TokenLogits
 from pixtree.training.loop import Objective
 from pixtree.training.order import Order, Sample, Share, parts, seed_of

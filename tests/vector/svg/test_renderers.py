@@ -4,11 +4,11 @@ from functools import cache
 
 import numpy as np
 import pytest
+from evidence.renderers import RENDERERS, hairlines, polygon_faults, rendered_by_librsvg
 from pictures import photo
 from renderers import each, needs
 
-from pixtree.evaluation.renderers import RENDERERS, rendered_by_librsvg
-from pixtree.evaluation.vectors import at_size, background_difference, hairlines, polygon_faults
+from pixtree.evaluation.vectors import at_size, background_difference
 from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.segment import segment
 from pixtree.tasks.vectorize import rendered, vectorize
@@ -94,7 +94,7 @@ def test_a_missing_program_is_an_error_that_names_it(monkeypatch):
 
 @installed
 def test_what_librsvg_cannot_read_is_an_error_of_one_sentence():
-    with pytest.raises(ValueError, match="librsvg must read"):
+    with pytest.raises(ValueError, match="expected librsvg to read"):
         rendered_by_librsvg("no drawing")
 
 

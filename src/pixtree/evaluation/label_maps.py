@@ -1,6 +1,6 @@
-"""Folders of images with a label map each, in the layouts in which segmentation and saliency sets are distributed.
+"""Folders of images with a label map each, in the layouts of common segmentation and saliency sets, and pictures of label maps.
 
-Only paths are held; pixels are read when asked for. Classes are numbered from 0, and IGNORED marks pixels that count nowhere.
+Only paths are held; pixels are read on demand. Classes are numbered from 0, and IGNORED marks pixels that do not count.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,6 +14,9 @@ from pixtree.files import IMAGE_SUFFIXES
 
 IGNORED = 255
 Labels = NDArray[np.int64]
+Picture = NDArray[np.uint8]
+VOID = (255, 255, 255)  # colour of pixels that have no class
+GAP, SWATCH = 6, 16  # pixels between pictures, and the side of a legend's square
 
 
 @dataclass(frozen=True)
@@ -81,15 +84,15 @@ def labelled_set(folder: str | Path, layout: str, split: str = "val", limit: int
 
 
 def _values(path: Path) -> NDArray[np.uint8]:
-    """The stored values (H, W) of a label map, a picture of one channel or COCO-Stuff 10k's Matlab file."""
+    """The stored values (H, W) of a label map: an image with one channel, or a Matlab file of COCO-Stuff 10k."""
     if path.suffix == ".mat":
         from scipy.io import loadmat
 
         return np.asarray(loadmat(path)["S"])
     from PIL import Image
 
-    with Image.open(path) as picture:
-        return np.asarray(picture.convert("L") if picture.mode in ("1", "RGB", "RGBA", "LA") else picture)
+    with Image.open(path) as stored:
+        return np.asarray(stored.convert("L") if stored.mode in ("1", "RGB", "RGBA", "LA") else stored)
 
 
 def _existing(root: Path, *names: str) -> Path:
@@ -130,7 +133,7 @@ def _named(file: Path, count: int, column: Callable[[str], str]) -> tuple[str, .
 
 
 def _ade20k(root: Path, split: str) -> LabelledSet:
-    """ADEChallengeData2016: images/ and annotations/, training/ and validation/; 0 is no class, 1 to 150 are classes."""
+    """ADEChallengeData2016: images/ and annotations/, training/ and validation/; classes are 1 to 150, 0 is unlabelled."""
     part = {"train": "training", "val": "validation"}.get(split, split)
     images, targets = _existing(root / "images", part), _existing(root / "annotations", part)
     names = _named(root / "objectInfo150.txt", 150, lambda line: line.split("\t")[-1].split(",")[0].strip())
@@ -156,7 +159,7 @@ def _coco_names(root: Path) -> tuple[str, ...]:
 
 
 def _coco_stuff_164k(root: Path, split: str) -> LabelledSet:
-    """images/train2017 and stuffthingmaps/train2017; values are numbers − 1, 255 is no class."""
+    """images/train2017 and stuffthingmaps/train2017; values are numbers − 1, 255 is unlabelled."""
     part = f"{split}2017"
     images = _existing(root / "images", part)
     targets = _existing(root, f"stuffthingmaps/{part}", f"annotations/{part}")
@@ -164,7 +167,7 @@ def _coco_stuff_164k(root: Path, split: str) -> LabelledSet:
 
 
 def _coco_stuff_10k(root: Path, split: str) -> LabelledSet:
-    """images/, annotations/*.mat and imageLists/train.txt; 0 is no class."""
+    """images/, annotations/*.mat and imageLists/train.txt; 0 is unlabelled."""
     part = {"val": "test"}.get(split, split)
     names = _listed(root / "imageLists" / f"{part}.txt")
     pairs = _pairs(_existing(root, "images"), _existing(root, "annotations"), ".mat", _coco_classes(1), names)
@@ -192,7 +195,7 @@ def _voc(root: Path, split: str) -> LabelledSet:
 
 
 def _salient(root: Path, split: str) -> LabelledSet:
-    """A folder of images beside one of masks, under the names of ECSSD, DUTS and DUT-OMRON; white is the object."""
+    """A folder of images and one of masks, with the names of ECSSD, DUTS and DUT-OMRON; white is the object."""
     images = _existing(root, "images", "DUTS-TE-Image", "DUTS-TR-Image", "DUT-OMRON-image", "Imgs")
     targets = _existing(root, "masks", "ground_truth_mask", "DUTS-TE-Mask", "DUTS-TR-Mask", "pixelwiseGT-new-PNG", "Imgs")
     pairs = _pairs(images, targets, ".png", [int(value > 127) for value in range(256)])
@@ -213,3 +216,63 @@ LAYOUTS: dict[str, Callable[[Path, str], LabelledSet]] = {
     "voc": _voc,
     "salient": _salient,
 }
+
+
+def class_colours(count: int) -> Picture:
+    """A fixed colour per class, (count, 3) uint8: hues a golden angle apart, in three turns of value and strength."""
+    from colorsys import hsv_to_rgb
+
+    turns = ((0.85, 0.75), (0.95, 0.45), (0.55, 0.85))
+    found = []
+    for number in range(count):
+        value, strength = turns[number % 3]
+        found.append(hsv_to_rgb((0.08 + number * 0.6180339887) % 1, strength, value))
+    colours: Picture = np.rint(np.array(found).reshape(-1, 3) * 255).astype(np.uint8)
+    return colours
+
+
+def class_picture(classes: NDArray[np.integer], colours: Picture) -> Picture:
+    """A label map (H, W) in the colours of its classes; white where it is IGNORED."""
+    counted = classes != IGNORED
+    if counted.any() and not 0 <= classes[counted].min() <= classes[counted].max() < len(colours):
+        high, low = classes[counted].max(), classes[counted].min()
+        raise ValueError(f"expected classes from 0 to {len(colours) - 1}, got {low} to {high}; pass a colour per class")
+    picture = np.full((*classes.shape, 3), VOID, np.uint8)
+    picture[counted] = colours[classes[counted]]
+    return picture
+
+
+def class_overlay(image: Picture, classes: NDArray[np.integer], names: Sequence[str], *, opacity: float = 0.55) -> Picture:
+    """An image with its classes over it, and below a legend of those that occur: (H + legend, W, 3)."""
+    if image.shape[:2] != classes.shape:
+        raise ValueError(f"image and labels must have one size, got {image.shape[:2]} and {classes.shape}; resize one")
+    colours = class_colours(len(names))
+    mixed = (1 - opacity) * image + opacity * class_picture(classes, colours)
+    picture = np.where((classes != IGNORED)[..., None], np.rint(mixed), image).astype(np.uint8)
+    return np.concatenate((picture, legend(names, occurring([classes]), picture.shape[1])))
+
+
+def legend(names: Sequence[str], classes: Sequence[int], width: int) -> Picture:
+    """Squares in the colours of some classes with their names, in as many lines as the width requires."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    font, colours = ImageFont.load_default(14), class_colours(len(names))
+    places, across, down = [], GAP, GAP
+    for number in classes:
+        length = SWATCH + GAP + round(font.getlength(names[number]))
+        if across + length > width and across > GAP:
+            across, down = GAP, down + SWATCH + GAP
+        places.append((number, across, down))
+        across += length + 2 * GAP
+    picture = Image.new("RGB", (width, down + SWATCH + GAP), "white")
+    draw = ImageDraw.Draw(picture)
+    for number, x, y in places:
+        draw.rectangle((x, y, x + SWATCH - 1, y + SWATCH - 1), tuple(map(int, colours[number])))
+        draw.text((x + SWATCH + GAP, y - 1), names[number], "black", font)
+    return np.array(picture)
+
+
+def occurring(maps: Sequence[NDArray[np.integer]]) -> list[int]:
+    """The classes of some label maps, sorted."""
+    found = {int(number) for one in maps for number in np.unique(one)}
+    return sorted(found - {IGNORED})

@@ -6,13 +6,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from evidence.sources import State, script_of, source_hashes
 
-from pixtree.evaluation.sources import State, script_of, source_hashes
+from pixtree.evaluation.records import record_text
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = runpy.run_path(str(ROOT / "benchmarks" / "records.py"))
 Entry, entry, obstacle, arguments, line = (SCRIPT[name] for name in ("Entry", "entry", "obstacle", "arguments", "line"))
+add_hashes, compact = SCRIPT["add_hashes"], SCRIPT["compact"]
 COMMITTED = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
+
+
+def read(path):
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 @pytest.fixture
@@ -84,14 +90,39 @@ def test_an_output_that_a_command_names_is_not_named_twice(root):
     assert started[:4] == ["chrt", "-r", "1", sys.executable]
 
 
+def test_a_record_of_the_command_line_is_given_the_hashes_of_what_was_measured(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"command": "pixtree evaluate top1", "rows": []}))
+    add_hashes(path, {"pixtree/trees": "1" * 12})
+    assert json.loads(path.read_text())["source_hashes"] == {"pixtree/trees": "1" * 12}
+    add_hashes(path, {"pixtree/trees": "2" * 12})  # a script has written its own
+    assert json.loads(path.read_text())["source_hashes"] == {"pixtree/trees": "1" * 12}
+
+
+def test_a_compact_record_has_a_line_per_row_and_its_old_values(tmp_path):
+    path = tmp_path / "a.json"
+    record = {"title": "é", "machine": {"cores": 2}, "rows": [{"x": 0.1 + 0.2, "each": [1, 1.0]}, {"x": None}], "of": {"a": [1]}}
+    path.write_text(json.dumps(record, indent=1))
+    compact(path)
+    assert repr(json.loads(path.read_text())) == repr(record)
+    assert path.read_text().splitlines()[3:7] == [
+        '"rows": [',
+        ' {"x": 0.30000000000000004, "each": [1, 1.0]},',
+        ' {"x": null}',
+        "],",
+    ]
+
+
+def test_committed_records_are_compact():
+    assert [path.name for path in COMMITTED if path.read_text(encoding="utf-8") != record_text(read(path))] == []
+
+
 def test_every_committed_record_comes_from_a_script_that_is_there():
-    assert len(COMMITTED) > 20
-    lost = [path.stem for path in COMMITTED if script_of(json.loads(path.read_text(encoding="utf-8"))["command"]) is None]
-    assert lost == []
+    assert [path.name for path in COMMITTED if script_of(read(path)["command"]) is None] == []
     assert {entry(path).state.word for path in COMMITTED} <= {"fresh", "stale", "unknown"}
 
 
 def test_commands_name_data_below_the_folder_of_data():
     sets = ("bsds500", "diffvg5", "camvid", "imagenet_sample", "imagenet_val", "imagenette224", "ecssd", "pets_salient", "weights")
-    commands = {path.stem: json.loads(path.read_text(encoding="utf-8"))["command"].split() for path in COMMITTED}
-    assert [(name, word) for name, words in commands.items() for word in words if word.split("/")[0] in sets] == []
+    named = {path.name: [word for word in read(path)["command"].split() if word.split("/")[0] in sets] for path in COMMITTED}
+    assert {name: words for name, words in named.items() if words} == {}

@@ -4,9 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-
-from pixtree.evaluation.report import records_in
-from pixtree.evaluation.report_summary import CLAIMS, Claim, bar, best, claimed, printed, summary, value
+from evidence.report import records_in
+from evidence.summary import CLAIMS, Claim, bar, best, claimed, printed, summary, value
 
 ROOT = Path(__file__).parents[2]
 RECORDS = records_in(ROOT / "benchmarks" / "results")
@@ -48,7 +47,7 @@ def test_figures_are_looked_up_in_records(pick, figure):
 
 def test_a_claim_without_its_record_is_left_out_and_a_missing_figure_is_a_dash(monkeypatch):
     claims = (Claim("error", "some", value("error", ".1f", method="none"), paper="quoted"), Claim("other", "gone", bar("x", "")))
-    monkeypatch.setattr("pixtree.evaluation.report_summary.CLAIMS", claims)
+    monkeypatch.setattr("evidence.summary.CLAIMS", claims)
     shown = {"paper": "about 3", "ours": "–", "other": "–", "record": "some", "date": "2026-01-02"}
     assert summary({"some": RECORD}, {"quoted": {"label": "tab:x", "figure": "about 3"}}) == [{"claim": "error", **shown}]
 

@@ -6,9 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from pixtree.evaluation.records import provenance, write_record
-from pixtree.evaluation.sources import script_of, source_hashes, sources_of, state_of
+from evidence.records import provenance, write_record
+from evidence.sources import script_of, source_hashes, sources_of, state_of
 
 ROOT = Path(__file__).parents[2]
 COMMAND = "python benchmarks/colours.py --data $PIXTREE_DATA"
@@ -134,7 +133,8 @@ def test_a_new_record_is_fresh_and_says_what_it_cost(tmp_path):
     record = json.loads((tmp_path / "a.json").read_text())
     assert state_of(record).word == "fresh"
     assert record["cpu_minutes"] >= 0
-    assert {"benchmarks", "pixtree/trees", "pixtree/kernels/compiled"} <= record["source_hashes"].keys()
+    assert {"benchmarks", "pixtree/trees"} <= record["source_hashes"].keys()
+    assert any(folder.startswith("pixtree/kernels/") for folder in record["source_hashes"])
 
 
 def test_imports_are_followed_to_every_module_that_a_run_loads(tmp_path):

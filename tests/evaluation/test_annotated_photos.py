@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pixtree.evaluation.datasets import annotated_photos
+from pixtree.evaluation.annotated_photos import annotated_photos
 
 
 def write_photo(root, name, segmentations, split="val"):

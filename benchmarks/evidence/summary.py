@@ -114,19 +114,19 @@ CLAIMS = (
         best("boundary_precision", ".4f", "method", but=_NO_PEER, **_REGIONS),
     ),
     Claim(
-        "The same beside nine programs of other people: undersegmentation error ↓",
+        "The same with nine third-party methods: undersegmentation error ↓",
         "superpixels_peers",
         value("undersegmentation_error", ".4f", method="pixtree", **_REGIONS),
         best("undersegmentation_error", ".4f", "method", least=True, but=_NO_PEER, **_REGIONS),
     ),
     Claim(
-        "The same beside nine programs of other people: boundary recall ↑",
+        "The same with nine third-party methods: boundary recall ↑",
         "superpixels_peers",
         value("boundary_recall", ".4f", method="pixtree", **_REGIONS),
         best("boundary_recall", ".4f", "method", but=_NO_PEER, **_REGIONS),
     ),
     Claim(
-        "The same beside nine programs of other people: explained variation ↑",
+        "The same with nine third-party methods: explained variation ↑",
         "superpixels_peers",
         value("explained_variation", ".4f", method="pixtree", **_REGIONS),
         best("explained_variation", ".4f", "method", but=_NO_PEER, **_REGIONS),

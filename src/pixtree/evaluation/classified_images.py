@@ -1,6 +1,6 @@
-"""Labelled pictures: the layouts in which ImageNet, ImageNet-v2, Caltech-256, CUB-200, Stanford Cars and plain folders come.
+"""Images with classes, in the layouts of ImageNet, ImageNet-v2, Caltech-256, CUB-200, Stanford Cars and plain folders.
 
-Only paths are held. A layout is recognised by its files; all of them end in the same list of pictures and classes.
+Only paths are held. A layout is recognised by its files; all of them are read into the same list of images and classes.
 """
 
 import csv
@@ -16,88 +16,88 @@ from pixtree.files import IMAGE_SUFFIXES
 TRAIN, TEST = "train", "test"
 FOLDERS = {TRAIN: ("train",), TEST: ("val", "validation", "test")}  # names that a part of the data goes by
 NUMBERED, SYNSET = re.compile(r"(\d{3})\.(.+)"), re.compile(r"n\d{8}")
-CLUTTER = "257.clutter"  # of Caltech-256, which is no class
-CALTECH_TRAIN = 60  # pictures per class that are learned from, as is usual for Caltech-256
+CLUTTER = "257.clutter"  # of Caltech-256, not a class
+CALTECH_TRAIN = 60  # training images per class, as is usual for Caltech-256
 
 
-class LabelledPicture(NamedTuple):
-    """A picture and the classes that it shows; ReaL labels have several, and none where nobody could tell."""
+class ClassifiedImage(NamedTuple):
+    """An image and the classes that it shows; ReaL labels have several, and none where nobody could tell."""
 
     path: Path
     classes: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class LabelledPictures:
-    """Pictures of a data set; `layout` names the way in which it was stored, `classes` is one above the highest class."""
+class ClassifiedImages:
+    """Images of a data set; `layout` names the way in which it was stored, `classes` is one above the highest class."""
 
     name: str
     layout: str
-    pictures: tuple[LabelledPicture, ...]
+    images: tuple[ClassifiedImage, ...]
     classes: int
 
     def __len__(self) -> int:
-        return len(self.pictures)
+        return len(self.images)
 
-    def limited(self, limit: int | None) -> "LabelledPictures":
-        """So many of the pictures, evenly spaced; all of them for None."""
+    def limited(self, limit: int | None) -> "ClassifiedImages":
+        """`limit` of the images, evenly spaced; all of them for None."""
         if limit is None or limit >= len(self):
             return self
         if limit < 1:
-            raise ValueError(f"limit must be at least 1, got {limit}; leave it out for all pictures")
-        return replace(self, pictures=tuple(self.pictures[i * len(self) // limit] for i in range(limit)))
+            raise ValueError(f"limit must be at least 1, got {limit}; leave it out for all images")
+        return replace(self, images=tuple(self.images[i * len(self) // limit] for i in range(limit)))
 
 
-def labelled_pictures(folder: str | Path, part: str | None = None) -> LabelledPictures:
-    """The pictures of a folder, in any of the layouts.
+def classified_images(folder: str | Path, part: str | None = None) -> ClassifiedImages:
+    """The images of a folder, in any of the layouts.
 
-    part: "train" or "test". Data without parts of their own are divided: of Caltech-256 60 pictures of every class are learned
-    from, of others four fifths. None takes the test part where there is one, and all pictures otherwise.
+    part: "train" or "test". Data without a split are divided: 60 images per class of Caltech-256, and four fifths of other data,
+    are for training. None takes the test part where there is one, and all images otherwise.
     """
     root = Path(folder)
     if not root.is_dir():
-        raise FileNotFoundError(f"expected a folder of labelled pictures, found none at {str(root)!r}; check the path")
+        raise FileNotFoundError(f"expected a folder of labelled images, found none at {str(root)!r}; check the path")
     for layout in LAYOUTS:
         if layout.fits(root):
-            pictures, divided = layout.read(root, part)
+            images, divided = layout.read(root, part)
             break
     else:
         raise FileNotFoundError(
             f"expected labels.csv with images/, one folder per class, CUB-200 or Stanford Cars in {str(root)!r}, found none of "
             "them; check the folder"
         )
-    if not pictures:
-        raise FileNotFoundError(f"expected pictures in {str(root)!r} ({layout.name}), found none; check the folder")
-    missing = next((picture.path for picture in pictures if not picture.path.is_file()), None)
+    if not images:
+        raise FileNotFoundError(f"expected images in {str(root)!r} ({layout.name}), found none; check the folder")
+    missing = next((image.path for image in images if not image.path.is_file()), None)
     if missing is not None:
-        raise FileNotFoundError(f"the labels of {str(root)!r} name a picture {missing.name!r} that is not there; check the folder")
+        raise FileNotFoundError(f"the labels of {str(root)!r} name an image {missing.name!r} that is not there; check the folder")
     if part is not None and not divided:
-        pictures = _divided(pictures, part, CALTECH_TRAIN if layout.name == "Caltech-256" else None)
-    classes = 1 + max(number for picture in pictures for number in picture.classes)
-    return LabelledPictures(root.name, layout.name, tuple(pictures), classes)
+        images = _divided(images, part, CALTECH_TRAIN if layout.name == "Caltech-256" else None)
+    classes = 1 + max(number for image in images for number in image.classes)
+    return ClassifiedImages(root.name, layout.name, tuple(images), classes)
 
 
-def with_real_labels(data: LabelledPictures, labels: str | Path | None = None) -> LabelledPictures:
-    """ImageNet's validation pictures with the labels of "Are we done with ImageNet?": those that timm brings, or a real.json.
+def with_real_labels(data: ClassifiedImages, labels: str | Path | None = None) -> ClassifiedImages:
+    """ImageNet's validation images with the labels of "Are we done with ImageNet?": those that timm brings, or a real.json.
 
-    Pictures that got no label there are left out, as the authors do.
+    Images that got no label there are left out, as the authors do.
     """
     try:
         given = json.loads(_real_text(labels))
     except ValueError as error:
         raise ValueError(f"expected ReaL labels as a list in JSON, got {str(labels)!r} ({error}); take real.json") from None
     found = []
-    for picture in data.pictures:
-        number = re.match(r"ILSVRC2012_val_(\d{8})", picture.path.name)
+    for image in data.images:
+        number = re.match(r"ILSVRC2012_val_(\d{8})", image.path.name)
         if number is None or not 1 <= int(number[1]) <= len(given):
             raise ValueError(
-                f"ReaL labels belong to pictures named ILSVRC2012_val_00000001.JPEG and so on, got {picture.path.name!r}; leave "
+                f"ReaL labels belong to images named ILSVRC2012_val_00000001.JPEG and so on, got {image.path.name!r}; leave "
                 "them out for other data"
             )
         classes = tuple(given[int(number[1]) - 1])
         if classes:
-            found.append(picture._replace(classes=classes))
-    return replace(data, pictures=tuple(found), layout=f"{data.layout}, ReaL labels")
+            found.append(image._replace(classes=classes))
+    return replace(data, images=tuple(found), layout=f"{data.layout}, ReaL labels")
 
 
 def _real_text(labels: str | Path | None) -> str:
@@ -112,11 +112,11 @@ def _real_text(labels: str | Path | None) -> str:
     return (files(f"{timm.__name__}.data") / "_info" / "imagenet_real_labels.json").read_text(encoding="utf-8")
 
 
-Read = tuple[list[LabelledPicture], bool]  # pictures, and whether they are those of the part that was asked for
+Read = tuple[list[ClassifiedImage], bool]  # images, and whether they are those of the part that was asked for
 
 
 class Layout(NamedTuple):
-    """A way to store labelled pictures: its name, whether a folder is stored so, and how to read a part of it."""
+    """A way to store labelled images: its name, whether a folder is stored so, and how to read a part of it."""
 
     name: str
     fits: Callable[[Path], bool]
@@ -124,11 +124,11 @@ class Layout(NamedTuple):
 
 
 def _cub(root: Path, part: str | None) -> Read:
-    """CUB-200: images.txt, image_class_labels.txt and train_test_split.txt, each with a line "number value" per picture."""
+    """CUB-200: images.txt, image_class_labels.txt and train_test_split.txt, each with a line "number value" per image."""
     tables = [dict(line.split() for line in (root / name).read_text().splitlines() if line.strip()) for name in CUB]
     wanted = "1" if part == TRAIN else "0"
     numbers = [number for number in tables[0] if tables[2][number] == wanted]
-    return [LabelledPicture(root / "images" / tables[0][number], (int(tables[1][number]) - 1,)) for number in numbers], True
+    return [ClassifiedImage(root / "images" / tables[0][number], (int(tables[1][number]) - 1,)) for number in numbers], True
 
 
 CUB = ("images.txt", "image_class_labels.txt", "train_test_split.txt")
@@ -144,7 +144,7 @@ def _cars(root: Path, part: str | None) -> Read:
         raise FileNotFoundError(f"Stanford Cars needs {name} in {str(root)!r} or its devkit, found none; it is a file of its own")
     rows = loadmat(path, squeeze_me=True)["annotations"]
     folder = root / ("cars_train" if part == TRAIN else "cars_test")
-    return [LabelledPicture(folder / str(row["fname"]), (int(row["class"]) - 1,)) for row in rows.ravel()], True
+    return [ClassifiedImage(folder / str(row["fname"]), (int(row["class"]) - 1,)) for row in rows.ravel()], True
 
 
 def _has_cars(root: Path) -> bool:
@@ -156,7 +156,7 @@ def _table(root: Path, part: str | None) -> Read:
     with (root / "labels.csv").open(newline="", encoding="utf-8") as stream:
         rows = list(csv.reader(stream))[1:]
     try:
-        return [LabelledPicture(root / "images" / row[0], (int(row[1]),)) for row in rows], False
+        return [ClassifiedImage(root / "images" / row[0], (int(row[1]),)) for row in rows], False
     except (IndexError, ValueError) as error:
         raise ValueError(f"expected lines of file name and class number in labels.csv, got another ({error}); correct it") from None
 
@@ -165,7 +165,7 @@ def _listed(root: Path, part: str | None) -> Read:
     """val.txt: lines of file name and class, as Caffe has it for ImageNet; the files are in the same folder or in val/."""
     lines = [line.rsplit(maxsplit=1) for line in (root / "val.txt").read_text(encoding="utf-8").splitlines() if line.strip()]
     inside = root / "val" if (root / "val").is_dir() else root
-    return [LabelledPicture(inside / name, (int(number),)) for name, number in lines], False
+    return [ClassifiedImage(inside / name, (int(number),)) for name, number in lines], False
 
 
 def _folders(root: Path, part: str | None) -> Read:
@@ -177,8 +177,8 @@ def _folders(root: Path, part: str | None) -> Read:
     where = inside or root
     names = sorted(path.name for path in where.iterdir() if path.is_dir() and path.name != CLUTTER)
     numbers = class_numbers(names)
-    files = [(path, numbers[name]) for name in names for path in _pictures(where / name)]
-    return [LabelledPicture(path, (number,)) for path, number in files], inside is not None
+    files = [(path, numbers[name]) for name in names for path in _images(where / name)]
+    return [ClassifiedImage(path, (number,)) for path, number in files], inside is not None
 
 
 def class_numbers(names: Sequence[str]) -> dict[str, int]:
@@ -203,7 +203,7 @@ def imagenet_synsets() -> dict[str, int]:
     return {name: number for number, name in enumerate(names)}
 
 
-def _pictures(folder: Path) -> Iterable[Path]:
+def _images(folder: Path) -> Iterable[Path]:
     return sorted(path for path in folder.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES)
 
 
@@ -226,16 +226,16 @@ LAYOUTS = (
 )
 
 
-def _divided(pictures: Sequence[LabelledPicture], part: str, learned: int | None) -> list[LabelledPicture]:
-    """A part of data that has none: of every class `learned` pictures, or four fifths, evenly spaced, are for training."""
-    groups: dict[tuple[int, ...], list[LabelledPicture]] = {}
-    for picture in pictures:
-        groups.setdefault(picture.classes, []).append(picture)
+def _divided(images: Sequence[ClassifiedImage], part: str, learned: int | None) -> list[ClassifiedImage]:
+    """A part of data that has none: of every class `learned` images, or four fifths, evenly spaced, are for training."""
+    groups: dict[tuple[int, ...], list[ClassifiedImage]] = {}
+    for image in images:
+        groups.setdefault(image.classes, []).append(image)
     found = []
     for members in groups.values():
         count = min(len(members), learned or -(-4 * len(members) // 5))
         chosen = {number * len(members) // count for number in range(count)}
         found += [one for number, one in enumerate(members) if (number in chosen) == (part == TRAIN)]
     if not found:
-        raise ValueError(f"a {part} part needs more than one picture per class, got {len(pictures)} in all; add pictures")
+        raise ValueError(f"a {part} part needs more than one image per class, got {len(images)} in all; add images")
     return found

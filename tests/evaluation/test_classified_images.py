@@ -7,54 +7,54 @@ import pytest
 from labelled_folders import class_folders, picture, table
 from scipy.io import savemat
 
-from pixtree.evaluation.labelled_pictures import labelled_pictures, with_real_labels
+from pixtree.evaluation.classified_images import classified_images, with_real_labels
 
 
 def classes(data):
-    return [picture.classes[0] for picture in data.pictures]
+    return [picture.classes[0] for picture in data.images]
 
 
 def test_a_table_names_files_and_classes(tmp_path):
-    data = labelled_pictures(table(tmp_path / "val", [7, 0, 7]))
+    data = classified_images(table(tmp_path / "val", [7, 0, 7]))
     assert (data.layout, data.name, data.classes, classes(data)) == ("labels.csv", "val", 8, [7, 0, 7])
 
 
 def test_folders_of_synsets_have_the_classes_of_imagenet(tmp_path):
-    data = labelled_pictures(class_folders(tmp_path, ["n01440764", "n03888257"], 1))
+    data = classified_images(class_folders(tmp_path, ["n01440764", "n03888257"], 1))
     assert classes(data) == [0, 701]
 
 
 def test_folders_of_numbers_are_imagenet_v2s_classes_and_not_their_sorted_order(tmp_path):
-    assert classes(labelled_pictures(class_folders(tmp_path, ["10", "2"], 1))) == [10, 2]
+    assert classes(classified_images(class_folders(tmp_path, ["10", "2"], 1))) == [10, 2]
 
 
 def test_plain_folders_are_classes_in_the_order_of_their_names(tmp_path):
-    assert classes(labelled_pictures(class_folders(tmp_path, ["dog", "cat"], 1))) == [0, 1]
+    assert classes(classified_images(class_folders(tmp_path, ["dog", "cat"], 1))) == [0, 1]
 
 
 def test_parts_that_the_data_have_are_taken(tmp_path):
     class_folders(tmp_path / "train", ["cat", "dog"], 3)
     class_folders(tmp_path / "val", ["cat", "dog"], 1)
-    assert [len(labelled_pictures(tmp_path, part)) for part in ("train", "test", None)] == [6, 2, 2]
+    assert [len(classified_images(tmp_path, part)) for part in ("train", "test", None)] == [6, 2, 2]
 
 
 def test_data_without_parts_are_divided_and_no_picture_is_in_both(tmp_path):
     class_folders(tmp_path, ["cat", "dog"], 5)
-    learned, tested = (labelled_pictures(tmp_path, part) for part in ("train", "test"))
+    learned, tested = (classified_images(tmp_path, part) for part in ("train", "test"))
     assert (len(learned), len(tested)) == (8, 2)
-    assert {one.path for one in learned.pictures}.isdisjoint(one.path for one in tested.pictures)
-    assert len(labelled_pictures(tmp_path)) == 10
+    assert {one.path for one in learned.images}.isdisjoint(one.path for one in tested.images)
+    assert len(classified_images(tmp_path)) == 10
 
 
 def test_caltech_256_learns_from_sixty_pictures_per_class_and_leaves_out_clutter(tmp_path):
     class_folders(tmp_path, ["001.ak47", "002.american-flag", "257.clutter"], 1)
     for number in range(64):
         picture(tmp_path / "001.ak47" / f"more{number}.png", number)
-    learned, tested = (labelled_pictures(tmp_path, part) for part in ("train", "test"))
+    learned, tested = (classified_images(tmp_path, part) for part in ("train", "test"))
     assert learned.layout == "Caltech-256"
     assert classes(learned).count(0) == 60
     assert classes(tested) == [0] * 5
-    assert 256 not in classes(labelled_pictures(tmp_path))
+    assert 256 not in classes(classified_images(tmp_path))
 
 
 def test_cub_has_its_own_lists(tmp_path):
@@ -63,9 +63,9 @@ def test_cub_has_its_own_lists(tmp_path):
     (tmp_path / "images.txt").write_text("1 001.a/x.png\n2 002.b/y.png\n3 002.b/z.png\n")
     (tmp_path / "image_class_labels.txt").write_text("1 1\n2 2\n3 2\n")
     (tmp_path / "train_test_split.txt").write_text("1 1\n2 0\n3 1\n")
-    assert classes(labelled_pictures(tmp_path, "train")) == [0, 1]
-    tested = labelled_pictures(tmp_path, "test")
-    assert (tested.layout, [one.path.name for one in tested.pictures]) == ("CUB-200", ["y.png"])
+    assert classes(classified_images(tmp_path, "train")) == [0, 1]
+    tested = classified_images(tmp_path, "test")
+    assert (tested.layout, [one.path.name for one in tested.images]) == ("CUB-200", ["y.png"])
 
 
 def cars(root, name, rows):
@@ -80,29 +80,29 @@ def test_stanford_cars_reads_matlabs_annotations(tmp_path):
         picture(tmp_path / name)
     cars(tmp_path, "cars_train_annos.mat", [("1.png", 3)])
     with pytest.raises(FileNotFoundError, match=r"cars_test_annos_withlabels\.mat"):
-        labelled_pictures(tmp_path, "test")
+        classified_images(tmp_path, "test")
     cars(tmp_path, "cars_test_annos_withlabels.mat", [("2.png", 196)])
-    assert classes(labelled_pictures(tmp_path, "train")) == [2]
-    assert classes(labelled_pictures(tmp_path, "test")) == [195]
+    assert classes(classified_images(tmp_path, "train")) == [2]
+    assert classes(classified_images(tmp_path, "test")) == [195]
 
 
 def test_a_list_of_names_and_classes_is_read(tmp_path):
     picture(tmp_path / "val" / "a.png")
     (tmp_path / "val.txt").write_text("a.png 65\n")
-    assert classes(labelled_pictures(tmp_path)) == [65]
+    assert classes(classified_images(tmp_path)) == [65]
 
 
 def test_real_labels_replace_the_classes_and_leave_out_pictures_without(tmp_path):
-    data = labelled_pictures(table(tmp_path, [1, 2, 3]))
+    data = classified_images(table(tmp_path, [1, 2, 3]))
     path = tmp_path / "real.json"
     path.write_text(json.dumps([[4, 5], [], [3]]))
     found = with_real_labels(data, path)
-    assert [one.classes for one in found.pictures] == [(4, 5), (3,)]
-    assert all(one.classes for one in with_real_labels(data).pictures)  # timm's own
+    assert [one.classes for one in found.images] == [(4, 5), (3,)]
+    assert all(one.classes for one in with_real_labels(data).images)  # timm's own
 
 
 def test_a_limit_takes_pictures_evenly(tmp_path):
-    data = labelled_pictures(table(tmp_path, [0, 1, 2, 3]))
+    data = classified_images(table(tmp_path, [0, 1, 2, 3]))
     assert classes(data.limited(2)) == [0, 2]
     assert data.limited(9) is data
     with pytest.raises(ValueError, match="at least 1, got 0"):
@@ -111,28 +111,28 @@ def test_a_limit_takes_pictures_evenly(tmp_path):
 
 def test_what_is_missing_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="found none at"):
-        labelled_pictures(tmp_path / "nowhere")
+        classified_images(tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError, match="found none of them"):
-        labelled_pictures(tmp_path)
+        classified_images(tmp_path)
     (tmp_path / "cat").mkdir()
-    with pytest.raises(FileNotFoundError, match="expected pictures in"):
-        labelled_pictures(tmp_path)
+    with pytest.raises(FileNotFoundError, match="expected images in"):
+        classified_images(tmp_path)
     data = table(tmp_path / "val", [0])
     (data / "images" / "ILSVRC2012_val_00000001.png").unlink()
     with pytest.raises(FileNotFoundError, match=r"'ILSVRC2012_val_00000001.png' that is not there"):
-        labelled_pictures(data)
+        classified_images(data)
     (data / "labels.csv").write_text("filename,class\na.png,cat\n")
     with pytest.raises(ValueError, match="file name and class number"):
-        labelled_pictures(data)
+        classified_images(data)
     with pytest.raises(FileNotFoundError, match="as a JSON file"):
-        with_real_labels(labelled_pictures(table(tmp_path / "other", [0])), tmp_path / "none.json")
+        with_real_labels(classified_images(table(tmp_path / "other", [0])), tmp_path / "none.json")
     (tmp_path / "real.json").write_text("[")
     with pytest.raises(ValueError, match=r"take real.json"):
-        with_real_labels(labelled_pictures(tmp_path / "other"), tmp_path / "real.json")
+        with_real_labels(classified_images(tmp_path / "other"), tmp_path / "real.json")
 
 
 def test_real_labels_refuse_pictures_that_are_not_imagenets(tmp_path):
-    data = labelled_pictures(class_folders(tmp_path, ["cat"], 1))
+    data = classified_images(class_folders(tmp_path, ["cat"], 1))
     with pytest.raises(ValueError, match="leave them out for other data"):
         with_real_labels(data)
 
@@ -140,4 +140,4 @@ def test_real_labels_refuse_pictures_that_are_not_imagenets(tmp_path):
 def test_a_part_that_is_missing_beside_another_is_an_error(tmp_path):
     class_folders(tmp_path / "train", ["cat"], 1)
     with pytest.raises(FileNotFoundError, match="expected a folder val/"):
-        labelled_pictures(tmp_path, "test")
+        classified_images(tmp_path, "test")

@@ -2,14 +2,18 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from evidence.chapters import CHAPTERS, DIFFERENCES, WORDS
+from evidence.report import chapters, is_current, render, script, section, slug, verdict, write_report
 
-from pixtree.evaluation.report import chapters, is_current, render, script, section, slug, table, verdict, write_report
-from pixtree.evaluation.report_chapters import CHAPTERS, DIFFERENCES, WORDS
+from pixtree.evaluation.records import markdown_table
 from pixtree.evaluation.superpixels import MEASURES
 
+ROOT = Path(__file__).parents[2]
 HEAD = {
     "command": "pixtree evaluate superpixels bsds500",
     "date": "2024-05-06",
@@ -49,7 +53,7 @@ def test_any_record_with_columns_joins_the_page(tmp_path):
 
 
 def test_missing_values_are_dashes_and_words_stay():
-    assert table([("a", "A", ".2f"), ("b", "B", ".2f")], [{"a": "x"}]) == "| A | B |\n|---|---|\n| x | – |\n"
+    assert markdown_table([("a", "A", ".2f"), ("b", "B", ".2f")], [{"a": "x"}]) == "| A | B |\n|---|---|\n| x | – |\n"
 
 
 def test_a_record_of_an_unknown_kind_is_named_with_the_choices(tmp_path):
@@ -61,8 +65,7 @@ def test_a_record_of_an_unknown_kind_is_named_with_the_choices(tmp_path):
 
 
 def test_the_committed_page_says_what_the_committed_records_say():
-    root = Path(__file__).parents[2]
-    assert is_current(root / "benchmarks" / "results", root / "docs" / "results.md")
+    assert is_current(ROOT / "benchmarks" / "results", ROOT / "docs" / "results.md")
 
 
 def test_targets_are_met_or_not_in_words():
@@ -151,3 +154,24 @@ def test_a_command_in_the_first_table_is_short():
 def test_words_and_patterns_are_those_of_committed_records_or_of_none():
     assert all(words.endswith(".") for words in WORDS.values())
     assert all(chapter.words.endswith(".") for chapter in CHAPTERS)
+
+
+def test_one_command_writes_the_pages_and_checks_them(tmp_path):
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "a.json").write_text(json.dumps(superpixel_record()))
+    page = tmp_path / "page.md"
+
+    def report(*words):
+        command = [sys.executable, ROOT / "benchmarks" / "evidence", tmp_path / "results", "-o", page, *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert report().stdout == f"wrote {page}\n"
+    assert "### Superpixels" in page.read_text()
+    assert (tmp_path / "page_long.md").is_file()
+    assert report("--check").returncode == 0
+    page.write_text("typed by hand")
+    refused = report("--check")
+    assert refused.returncode == 1
+    assert "run make report" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    assert page.read_text() == "typed by hand"

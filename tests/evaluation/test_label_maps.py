@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
-from pixtree.evaluation.labelled_folders import IGNORED, LAYOUTS, UNUSED, VOC_CLASSES, labelled_set
+from pixtree.evaluation.label_maps import IGNORED, LAYOUTS, UNUSED, VOC_CLASSES, labelled_set
 
 VALUES = np.array([[0, 1, 2, 255]] * 3, np.uint8)
 

@@ -1,4 +1,4 @@
-"""The order of the page of results, and plain words above its tables: what a record shows and what it does not."""
+"""The order of the page of results, and the words above its tables: what a record shows and what it does not."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ class Chapter:
 CHAPTERS = (
     Chapter(
         "Superpixels",
-        "An image is cut into a given number of regions, and the regions are compared with what people drew. Good regions have "
-        "boundaries where people saw some, and cross few of them.",
+        "An image is cut into a given number of regions, and the regions are compared with human annotations. Good regions have "
+        "boundaries where people drew some, and cross few of them.",
         ("superpixels", "superpixels*", "learned*", "encoder*"),
     ),
     Chapter(
@@ -60,7 +60,7 @@ CHAPTERS = (
     ),
     Chapter(
         "Dense tasks",
-        "Regions bring an answer per token back to pixels: classes of a scene, salient objects, correspondences.",
+        "Regions bring an output per token back to pixels: classes of a scene, salient objects, correspondences.",
         ("camvid*", "semantic*", "segment*", "oracle*", "salient*", "correspond*"),
     ),
     Chapter(
@@ -73,7 +73,6 @@ CHAPTERS = (
             "vectors_posters",
             "vectors_renderers",
             "programs",
-            "vectors_gradients",
             "vectors*",
         ),
     ),
@@ -100,13 +99,13 @@ EQUAL_COMPUTE = (
 )
 # What a reader may and may not conclude. A record can bring its own words as "shows".
 WORDS = {
-    "superpixels": "Shows how well each method's regions fit people's drawings at equal counts, and their CPU time. Does not show "
+    "superpixels": "Shows how well each method's regions fit human annotations at equal counts, and their CPU time. Does not show "
     "methods that need a graphics card or training on these annotations.",
-    "superpixels_peers": "Shows programs of other people, at one count of regions, by the same measures. ETPS is ahead in recall "
-    "and, photo by photo, in explained variation, by longer outlines that cross more of what people drew. CRS in RGB is ahead in "
-    "both, but its 204 labels fall into some 6,900 connected pieces, so it is no cut into 200 connected regions. No program is "
+    "superpixels_peers": "Shows third-party methods at one count of regions, by the same measures. ETPS is ahead in recall and, "
+    "photo by photo, in explained variation, with longer outlines and a higher undersegmentation error. CRS in RGB is ahead in "
+    "both, but its 204 labels fall into some 6,900 connected pieces, so it is not a cut into 200 connected regions. No method is "
     "ahead in undersegmentation error or ASA; DISF comes nearest. It does not show SICLE with saliency maps or SH with contours.",
-    "learned_encoder": "Shows that features which were learned from annotations of other pictures cut better than colours alone in "
+    "learned_encoder": "Shows that features which were learned from annotations of other images cut better than colours alone in "
     "the same tree: less undersegmentation error and more ASA. The price is explained variation, and recall as long as the cut is "
     "not relaxed. The list of settings was drawn up after a dozen shorter trials on the same 24 photos; one of them moved by "
     ".004 from one run to the next, so the order of near settings may be chance. It does not show the shipped encoder.",
@@ -114,7 +113,7 @@ WORDS = {
     "are what it knows, so a quadtree keeps more than any method with free shapes. It does not show what training makes of them.",
     "knn": "Shows how well features separate ten classes when a patch model with its own weights is given other tokens, or fewer. "
     "It does not show new photos: the model was pretrained on these.",
-    "scratch": "Shows patches and regions from random weights under one short schedule, with the same pictures and seeds. 787 "
+    "scratch": "Shows patches and regions from random weights under one short schedule, with the same images and seeds. 787 "
     "photos are far too few for a Vision Transformer, so it shows how learning begins and not where it ends.",
     "finetune": "Shows patches and regions fine-tuned from the same weights under one schedule of 49 steps. The weights were "
     "learned with patches, so patches have less to learn; the model has seen these photos before.",
@@ -129,28 +128,28 @@ WORDS = {
     "hyperparameters": "Shows the paper's table of hyper-parameters after minutes of training instead of epochs. Counts of tokens "
     "differ between rows, so the errors are not at equal cost.",
     "paper_counts": "Shows which penalty gives the paper's mean count of tokens, which the paper does not state.",
-    "low_resolution": "Shows what is left of the advantage of regions when pictures shrink. The model was never trained on small "
-    "pictures, so its accuracy there judges the pictures more than the tokens.",
+    "low_resolution": "Shows what is left of the advantage of regions when images shrink. The model was never trained on small "
+    "images, so its accuracy there judges the images more than the tokens.",
     "residuals": "Shows which distribution the colours of a region's pixels have around the region's mean.",
     "retrofit": "Shows how much of a patch model's accuracy is left at the moment its patches are replaced by regions. It is the "
-    "start of a training and no result of one.",
+    "start of a training, not its result.",
     "top1_deit_tiny": EQUAL_COMPUTE,
     "top1_vit_tiny": EQUAL_COMPUTE,
     "distill": "Shows what one pass over 2,539 photos brings back, without labels. It is far from convergence.",
     "distill_longer": "Shows what four passes over the same photos bring beyond one, in one run of one student. The gain of "
-    ".020 is little beside the standard error of a share, .015, and nothing else was trained as long.",
+    ".020 is small compared with the standard error of a share, .015, and nothing else was trained as long.",
     "distill_schedules": "Shows how the schedule of the distillation was chosen, in short runs on 200 held-out photos. The order "
     "of near rows may be chance.",
     "recipes": "Shows that the shipped recipes run to their end on a laptop, and what they reach there.",
-    "coarsen_5000": "Shows accuracy at half and at three tenths of the compute, without any training, beside other ways to merge. "
-    "It does not show models that were trained with merging.",
+    "coarsen_5000": "Shows accuracy at half and at three tenths of the compute, without any training, compared with other "
+    "ways to merge. It does not show models that were trained with merging.",
     "coarsen": "The same on 1,000 photos, with more methods. Where it disagrees with 5,000 photos, it is the smaller sample.",
     "coarsen_speed": "Shows images per second on a CPU. ToMe's merging is cheaper than ours; its accuracy is in the tables above.",
     "coarsen_schedules": "Shows how each method's schedule was chosen, for ours and the others alike.",
     "efficiency": "Shows speed against patch models on a CPU with random weights; accuracy plays no part.",
     "overlap": "Shows that data-loader workers can do the cutting. On two cores the images per second stay the same.",
     "camvid": "Shows the same tiny backbone with four kinds of tokens, after minutes of training on 100 images. It shows the order "
-    "of the kinds and no record: decoders and larger models reach far more on CamVid.",
+    "of the kinds, not the state of the art: decoders and larger models reach far more on CamVid.",
     "oracle": "Shows what no model can exceed that gives every region one class. It does not show that a model comes near it.",
     "salient": "Shows one method, TokenCut, on patches and on regions, with two tiny supervised models on small samples of the "
     "data sets. The paper's base models reach more; as published, TokenCut fails on these models.",
@@ -161,15 +160,13 @@ WORDS = {
     "vectors_posters": "Shows how near the colours of posters are to the photo's. Ours mostly takes more bytes.",
     "vectors_renderers": "Shows that drawings have no gaps between shapes in two renderers.",
     "programs": "Shows how alike other programs draw the same file. LibreOffice moves lines by half a pixel of the screen.",
-    "vectors_gradients": "Shows that gradients would bring too little, and why there are none.",
-    "vectors_enlarged": "Shows that much of the loss at 1.37 times the size is the softness of the reference.",
     "vectors_large": "Shows how bytes and time grow with the size of a photo.",
-    "vectors_speed": "Shows seconds beside vtracer's defaults, on one machine.",
-    "select_clicks": "Shows simulated clicks on salient objects and pets, beside two methods without a network. Learned "
+    "vectors_speed": "Shows seconds compared with vtracer's defaults, on one machine.",
+    "select_clicks": "Shows simulated clicks on salient objects and pets, compared with two methods without a network. Learned "
     "interactive segmentation, such as SAM, is far better and is not in this table.",
     "select_snap": "Shows what snapping does to rough masks, and to masks that were right already, which it harms a little.",
     "app": "Shows times on a machine that draws in software; a graphics card makes frames faster.",
-    "speed": "Shows time and memory of trees and cuts beside the usual superpixel methods on one photo.",
+    "speed": "Shows time and memory of trees and cuts, compared with the usual superpixel methods, on one photo.",
     "versions_speed": "Shows that the present sources are as fast as version 0.1.0.",
     "newcomer": "Shows the first minutes after a clone on a busy machine.",
     "mutation": "Shows which share of small changes to the sources makes a test fail.",

@@ -2,7 +2,7 @@
 
 The sources of a command are its script (below benchmarks/, or the file of the command line that holds the command) and every
 script and module of pixtree that these import, directly or not, also inside functions. Comments, docstrings and layout do not
-count, so that better words make no record stale; data files of the package, such as the shipped weights, do. A script that starts
+count, so that rewording makes no record stale; data files of the package, such as the shipped weights, do. A script that starts
 other programs names the folders that it measures in a constant `MEASURES`.
 """
 
@@ -14,9 +14,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ROOT = Path(__file__).resolve().parents[3]
-# What writes records and passes arguments on: the arguments themselves stand in the command of a record.
-LEFT_OUT = ("pixtree/__init__.py", "pixtree/files.py", "pixtree/evaluation/records.py", "pixtree/evaluation/sources.py")
+ROOT = Path(__file__).resolve().parents[2]
+# These write records and pass arguments on: the arguments themselves stand in the command of a record.
+LEFT_OUT = (
+    "pixtree/__init__.py",
+    "pixtree/files.py",
+    "pixtree/evaluation/records.py",
+    "benchmarks/evidence/__init__.py",
+    "benchmarks/evidence/records.py",
+    "benchmarks/evidence/sources.py",
+)
 COMMAND_LINE = "pixtree/cli"
 _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _FIELDS_WITHOUT_MEANING = ("ctx", "kind", "type_comment", "type_ignores")
@@ -89,17 +96,18 @@ def _named_folders(script: Path, root: Path) -> Iterator[Path]:
 
 
 def _imported(path: Path, root: Path) -> Iterator[Path]:
-    """The files of modules of pixtree, and of scripts beside this one, that a file imports."""
+    """The files of modules of pixtree, and of other scripts and packages below benchmarks/, that a file imports."""
     if path.suffix != ".py":
         return
-    package = root / "src" / "pixtree" / "__init__.py"
+    package, benchmarks = root / "src" / "pixtree" / "__init__.py", root / "benchmarks"
     homes = _homes(package.read_text(encoding="utf-8")) if package.is_file() else ()
     for module in _modules(path.read_text(encoding="utf-8"), homes):
         parts = module.split(".")
         if parts[0] == "pixtree":
             stems = [root.joinpath("src", *parts[:length]) for length in range(2, len(parts) + 1)]
         else:
-            stems = [path.parent / parts[0]] if root / "benchmarks" in path.parents else []
+            folders = dict.fromkeys((path.parent, benchmarks)) if benchmarks in path.parents else ()
+            stems = [folder.joinpath(*parts[:length]) for folder in folders for length in range(1, len(parts) + 1)]
         files = (one for stem in stems for one in (stem.with_suffix(".py"), stem / "__init__.py"))
         yield from (one for one in files if one.is_file() and not _name(one, root).startswith((*LEFT_OUT, COMMAND_LINE)))
 
@@ -136,7 +144,7 @@ def _homes(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def _data_files(folders: Iterable[Path], root: Path) -> Iterator[Path]:
-    """Files of the package that are no Python, in these folders and in those below that are no packages."""
+    """Files of the package other than Python, in these folders and in those below that are not packages."""
     for folder in folders:
         if root / "src" in folder.parents and folder != root / "src" / "pixtree":
             for path in folder.rglob("*"):
@@ -152,7 +160,7 @@ def _fingerprint(path: Path) -> str:
 
 @cache
 def _code_digest(text: str) -> str:
-    """Hash of what a source does: its syntax tree without docstrings, written so that all versions of Python agree."""
+    """Hash of the syntax tree of a source without docstrings, written so that all versions of Python agree."""
     return _digest(_written(ast.parse(text)).encode())
 
 

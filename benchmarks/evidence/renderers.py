@@ -1,6 +1,6 @@
-"""Renderers of SVG text: resvg, which comes with pixtree, and seven programs and libraries that designers open drawings with.
+"""Renderers of SVG text: resvg, which comes with pixtree, and seven programs and libraries in which designers open drawings.
 
-All of them are called on the machine itself, each with a folder of its own for what it writes. A program that is not installed is
+All of them run locally, each with its own folder for output. A program that is not installed is
 an error that names its package.
 """
 
@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,10 +19,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pixtree.evaluation.vectors import SIZES, Pixels, Renderer, at_size, background_difference, resized, svg_length, svg_parts
+from pixtree.kernels.cracks import planar_map
+from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.vectorize import rendered
+from pixtree.vector.drawing import Drawing
+from pixtree.vector.outlines.pieces import exact_outlines
+from pixtree.vector.paint.layers import layers_of
+from pixtree.vector.svg.document import Markup
 
-Pixels = NDArray[np.uint8]
-Renderer = Callable[[str, str], Pixels]  # SVG text and colour of the background -> (H, W, 3)
 LIBRSVG = "rsvg-convert"
 SECONDS = 180  # that a program may take
 SMALLEST_WINDOW = 500  # pixels: browsers show nothing in windows that are smaller than their frames
@@ -58,7 +62,9 @@ def rendered_by_librsvg(text: str, background: str = "#ffffff") -> Pixels:
     command = [LIBRSVG, "--unlimited", "--background-color", background]
     done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
     if done.returncode != 0:
-        raise ValueError(f"librsvg must read the drawing, it says: {done.stderr.decode(errors='replace').strip()}; check its text")
+        raise ValueError(
+            f"expected librsvg to read the drawing, got: {done.stderr.decode(errors='replace').strip()}; check its text"
+        )
     return _opened(done.stdout)
 
 
@@ -126,8 +132,8 @@ def _in_libreoffice(name: str, text: str, background: str) -> Pixels:
 
 
 def _framed(text: str, background: str, frame: float) -> str:
-    """The drawing on a sheet of one colour that is larger by so many pixels on every side."""
-    head, tag, body = _parts(text)
+    """The drawing on a sheet of one colour, larger by `frame` pixels on every side."""
+    head, tag, body = svg_parts(text)
     width, height = size_of(text)
     box = re.search(r'viewBox="([^"]*)"', tag)
     left, top, across, down = (float(number) for number in box.group(1).split()) if box else (0.0, 0.0, width, height)
@@ -141,7 +147,7 @@ def _framed(text: str, background: str, frame: float) -> str:
 
 
 def _exported(name: str, text: str, width: int, height: int) -> Pixels:
-    """The picture of so many pixels that a program writes of an SVG text."""
+    """The picture of (height, width) pixels that a program makes of an SVG text."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "drawing.svg", Path(folder) / "drawing.png"
         source.write_text(text, encoding="utf-8")
@@ -149,13 +155,13 @@ def _exported(name: str, text: str, width: int, height: int) -> Pixels:
         for command in _commands(name, source, target, width, height):
             done = subprocess.run(command, capture_output=True, check=False, timeout=SECONDS, env=environment)
         if not target.exists():
-            said = (done.stderr or done.stdout).decode(errors="replace").strip()[-300:]
-            raise ValueError(f"{name} must render the drawing, it wrote no picture and said: {said}; check its text")
+            output = (done.stderr or done.stdout).decode(errors="replace").strip()[-300:]
+            raise ValueError(f"expected {name} to render the drawing, got no picture and the output: {output}; check its text")
         return np.ascontiguousarray(_opened(target.read_bytes())[:height, :width])
 
 
 def _commands(name: str, source: Path, target: Path, width: int, height: int) -> list[list[str]]:
-    """The commands, one after the other, that write a drawing as a picture of so many pixels."""
+    """The commands, one after the other, that write a drawing as a picture of (height, width) pixels."""
     program, profile = str(_program(TOGETHER.get(name, (name,))[0])), source.parent / "profile"
     window = f"--window-size={max(width, SMALLEST_WINDOW)},{max(height, SMALLEST_WINDOW)}"
     if name == "chromium":
@@ -190,6 +196,31 @@ RENDERERS: dict[str, Renderer] = {
 }
 
 
+def hairlines(text: str, picture: Pixels, renderer: Renderer = rendered) -> list[dict[str, float]]:
+    """At every scale: what shows of the background between shapes (grey levels, grey levels squared), and the PSNR."""
+    rows = []
+    for scale in (SIZES[0], 1.0, SIZES[1]):
+        reference = picture if scale == 1 else resized(picture, scale)
+        white = at_size(text, reference.shape[:2], renderer=renderer)
+        largest, mean_square = background_difference(white, text, renderer)
+        quality = psnr(mean_squared_error(white, reference))
+        rows.append({"scale": scale, "gap_largest": largest, "gap_mean_square": mean_square, "psnr": quality})
+    return rows
+
+
+def polygon_faults(labels: NDArray[np.int32], renderer: Renderer = rendered) -> tuple[int, int]:
+    """Pixels that the polygons of a label map (H, W), painted crisply, leave uncovered, and pixels in another region's colour.
+
+    Every region has a colour of its own, so that no mistake hides behind equal colours.
+    """
+    arcs = planar_map(labels)
+    names = np.arange(arcs.count, dtype=np.int64) + 1  # not black, which is a background
+    colours = np.stack([names >> 16, names >> 8 & 255, names & 255], axis=1)
+    text = str(Drawing(arcs, exact_outlines(arcs), colours.astype(np.float64), layers_of(arcs), Markup("crisp")))
+    white, black = renderer(text, "#ffffff"), renderer(text, "#000000")
+    return int((white != black).any(axis=2).sum()), int((white != colours[labels]).any(axis=2).sum())
+
+
 def librsvg_version() -> str:
     """The version number that librsvg's program prints."""
     _check_installed("librsvg")
@@ -197,48 +228,22 @@ def librsvg_version() -> str:
     return done.stdout.decode().split()[-1]
 
 
-def at_size(text: str, shape: tuple[int, ...], background: str = "#ffffff", renderer: Renderer = rendered) -> Pixels:
-    """An SVG text rendered to exactly (H, W, 3) pixels, each axis scaled for itself."""
-    head, tag, body = _parts(text)
-    if "viewBox" not in tag and re.search(r'\bwidth="[0-9.]+', tag) and re.search(r'\bheight="[0-9.]+', tag):
-        tag += f' viewBox="0 0 {_length(tag, "width"):g} {_length(tag, "height"):g}"'
-    tag = re.sub(r'\s(width|height|preserveAspectRatio)="[^"]*"', "", tag)
-    tag += f' width="{shape[1]}" height="{shape[0]}" preserveAspectRatio="none"'
-    return renderer(head + tag + body, background)
-
-
 def over(text: str, background: str) -> str:
     """The drawing with a background of one colour."""
-    head, tag, body = _parts(text)
+    head, tag, body = svg_parts(text)
     return f'{head}{tag}><rect width="100%" height="100%" fill="{background}"/>{body[1:]}'
 
 
 def size_of(text: str) -> tuple[int, int]:
     """Width and height of a drawing in pixels."""
-    _, tag, _ = _parts(text)
-    return round(_length(tag, "width")), round(_length(tag, "height"))
-
-
-def _parts(text: str) -> tuple[str, str, str]:
-    """The text before the root element, the inside of its tag, and the rest from its closing bracket on."""
-    if "<svg" not in text:
-        raise ValueError(f"an SVG text has an <svg> element, got {text[:40]!r}; pass the text of a drawing")
-    start = text.index("<svg")
-    end = text.index(">", start)
-    return text[:start], text[start:end], text[end:]
-
-
-def _length(tag: str, name: str) -> float:
-    found = re.search(rf'\b{name}="([0-9.]+)', tag)
-    if found is None:
-        raise ValueError(f"a drawing to render has a {name} in pixels, got the tag {tag[:80]!r}; add {name}=")
-    return float(found.group(1))
+    _, tag, _ = svg_parts(text)
+    return round(svg_length(tag, "width")), round(svg_length(tag, "height"))
 
 
 def _stretched(text: str) -> Any:
     from PySide6.QtCore import Qt
 
-    stretch = 'preserveAspectRatio="none"' in _parts(text)[1]
+    stretch = 'preserveAspectRatio="none"' in svg_parts(text)[1]
     return Qt.AspectRatioMode.IgnoreAspectRatio if stretch else Qt.AspectRatioMode.KeepAspectRatio
 
 

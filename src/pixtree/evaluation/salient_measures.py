@@ -1,4 +1,4 @@
-"""Measures of salient objects, and the comparison of ways to tokens and rules for the object's side over a folder."""
+"""Measures of salient objects, and a comparison of tokens and of rules for the object's side over a folder."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pixtree.evaluation.labelled_folders import IGNORED, LabelledImage
+from pixtree.evaluation.label_maps import IGNORED, LabelledImage
 from pixtree.models.facets import Facet, Reading
 from pixtree.tasks.salient import SIZE, TOKENS, Scenery, refined, scenery_of
 from pixtree.tasks.segment import hierarchy
@@ -52,8 +52,8 @@ class Way:
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
-    """The object of one photo by one way: its mask, a soft map, and the mask that every rule for the side would give, unrefined."""
+class Prediction:
+    """The object of one photo by one way: its mask, a soft map, and the unrefined mask of each rule for the side."""
 
     way: Way
     mask: Mask
@@ -64,7 +64,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Found:
-    """The measures of one answer, and which of all rules choose the side that overlaps more."""
+    """The measures of one prediction, and which rules choose the side that overlaps more."""
 
     photo: str
     way: str
@@ -74,7 +74,7 @@ class Found:
     right: dict[str, bool]
 
 
-def answers(
+def predictions(
     pixels: NDArray[np.uint8],
     model: Any,
     ways: Iterable[Way],
@@ -82,44 +82,44 @@ def answers(
     side: str = "border",
     rules: Iterable[str] = RULES,
     size: int = SIZE,
-) -> Iterator[Answer]:
+) -> Iterator[Prediction]:
     """One photo (H, W, 3) by several ways, the object being the side that the rule `side` chooses."""
-    picture = torch.from_numpy(pixels).permute(2, 0, 1).contiguous()  # HWC -> CHW
-    tree = hierarchy(picture)
+    image = torch.from_numpy(pixels).permute(2, 0, 1).contiguous()  # HWC -> CHW
+    tree = hierarchy(image)
     readings: dict[tuple[Facet, ...], Reading] = {}
     for way in ways:
         affinity = way.affinity or affinity_for(model, pooled=way.tokens is not None)
         scenery = scenery_of(
-            picture, model, tree=tree, tokens=way.tokens, affinity=affinity, size=size, reading=readings.get(affinity.facets)
+            image, model, tree=tree, tokens=way.tokens, affinity=affinity, size=size, reading=readings.get(affinity.facets)
         )
         readings[affinity.facets] = scenery.reading
         vector = scenery.cut()
         inside = scenery.side(vector, side)
-        mask = refined(scenery.mask(inside), picture, tree, way.refine)
+        mask = refined(scenery.mask(inside), image, tree, way.refine)
         soft = mask.astype(np.float64) if way.refine else _soft(scenery, vector, inside)
         sides = {} if way.refine else {rule: scenery.mask(scenery.side(vector, rule)) for rule in rules}
-        yield Answer(way, mask, soft, sides, (scenery.mask(vector > 0), scenery.mask(vector <= 0)))
+        yield Prediction(way, mask, soft, sides, (scenery.mask(vector > 0), scenery.mask(vector <= 0)))
 
 
-def scored(photo: str, answer: Answer, truth: NDArray[np.int64]) -> Found:
-    """An answer against labels (H, W): 1 is the object, and IGNORED pixels do not count."""
+def scored(photo: str, predicted: Prediction, truth: NDArray[np.int64]) -> Found:
+    """A prediction against labels (H, W): 1 is the object, and IGNORED pixels do not count."""
     wanted, counted = truth == 1, truth != IGNORED
-    best = max(overlap(half, wanted, counted) for half in answer.halves)
+    best = max(overlap(half, wanted, counted) for half in predicted.halves)
     return Found(
         photo,
-        answer.way.name,
-        overlap(answer.mask, wanted, counted),
-        float((answer.mask == wanted)[counted].mean()),
-        precision_and_recall(answer.soft[counted], wanted[counted]),
-        {rule: overlap(mask, wanted, counted) == best for rule, mask in answer.sides.items()},
+        predicted.way.name,
+        overlap(predicted.mask, wanted, counted),
+        float((predicted.mask == wanted)[counted].mean()),
+        precision_and_recall(predicted.soft[counted], wanted[counted]),
+        {rule: overlap(mask, wanted, counted) == best for rule, mask in predicted.sides.items()},
     )
 
 
 def measured(image: LabelledImage, model: Any, ways: Iterable[Way], **options: Any) -> Iterator[Found]:
-    """One photo of a folder by several ways; the options are those of `answers`."""
+    """One photo of a folder by several ways; the options are those of `predictions`."""
     truth = image.labels()
-    for answer in answers(image.pixels(), model, ways, **options):
-        yield scored(image.name, answer, truth)
+    for predicted in predictions(image.pixels(), model, ways, **options):
+        yield scored(image.name, predicted, truth)
 
 
 def summary(found: Iterable[Found]) -> list[dict[str, Any]]:

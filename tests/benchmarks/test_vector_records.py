@@ -2,7 +2,7 @@
 
 import json
 
-from pixtree.evaluation.report import render
+from evidence.report import render
 
 HEAD = {
     "command": "python benchmarks/vectors.py others",

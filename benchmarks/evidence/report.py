@@ -2,7 +2,7 @@
 
 A record is a JSON object. Its "benchmark" names the kind of its section, one of SECTIONS; "title", "command", "date", "machine" and
 "versions" stand at the head of the section, and "bars" (targets and the values reached) at its end. Chapters, their order and
-the words above tables are those of `report_chapters`; the first table is that of `report_summary`. Long tables have their own page.
+the words above tables come from `chapters`; the first table comes from `summary`. Long tables have their own page.
 """
 
 import json
@@ -12,31 +12,32 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pixtree.evaluation.report_chapters import CHAPTERS, DIFFERENCES, OTHERS, WORDS, Chapter
-from pixtree.evaluation.report_summary import summary
+from evidence.chapters import CHAPTERS, DIFFERENCES, OTHERS, WORDS, Chapter
+from evidence.summary import summary
+from pixtree.evaluation.records import markdown_table
 from pixtree.evaluation.superpixels import MEASURES
 from pixtree.files import replacing
 
 Record = Mapping[str, Any]
 RESULTS, PAGE = Path("benchmarks/results"), Path("docs/results.md")
 LONG = "results_long.md"
-QUOTES = "paper.json"  # beside the folder of records
+QUOTES = "paper.json"  # next to the folder of records
 LONGEST = 24  # rows of a section on the page itself
 SHOWN = 200  # the count of regions whose table stays on the page
 HEADER = """# Results
 
-`pixtree evaluate report` generates this page from the records `benchmarks/results/*.json`, so please edit neither by hand.
-↑ means that more is better, ↓ that less is. `make records` says which records are older than the sources that they measure.
+`make report` generates this page from the records `benchmarks/results/*.json`, so please edit neither by hand.
+↑ means that higher is better, ↓ that lower is better. `make records` lists records that are older than the sources they measure.
 
 ## In a minute
 
-Figures of the paper are quoted; they come from other data, larger models and longer training, so they say where the paper stands
-and are no contest. Others are the best of the methods that were measured in the same run as ours. Data are small public subsets,
-named in each section: these figures compare methods with one another and not with published ones.
+Figures of the paper are quoted. They come from other data, larger models and longer training, so they are not directly comparable.
+"Best other" is the best of the other methods that were measured in the same run as ours. Data are small public subsets, named in
+each section: these figures compare methods with one another and not with published ones.
 """
 LONG_HEADER = """# Long tables
 
-`pixtree evaluate report` generates this page, too. It has the tables that are too long for [the page of results](results.md),
+`make report` generates this page, too. It holds the tables that are too long for [the page of results](results.md),
 with the command, the date and the machine of each.
 """
 _SUMMARY_COLUMNS = (
@@ -64,7 +65,7 @@ def render(results: str | Path = RESULTS, long: str = LONG) -> tuple[str, str]:
             lines.append(section(records[name], name, long))
             if is_long(records[name]):
                 moved.append(whole_section(records[name], name))
-    page = [HEADER, table(_SUMMARY_COLUMNS, rows), "## Contents\n\n" + "\n".join(contents) + "\n", *lines]
+    page = [HEADER, markdown_table(_SUMMARY_COLUMNS, rows), "## Contents\n\n" + "\n".join(contents) + "\n", *lines]
     return "\n".join(page), "\n".join(moved)
 
 
@@ -93,9 +94,9 @@ def chapters(records: Mapping[str, Record]) -> list[tuple[Chapter, list[str]]]:
 
 
 def write_report(results: str | Path = RESULTS, page: str | Path = PAGE) -> None:
-    """Render the records into the page and, beside it, that of its long tables, each whole or not at all."""
-    beside = long_page(page)
-    for path, text in zip((Path(page), beside), render(results, beside.name), strict=True):
+    """Render the records into the page and that of its long tables, each whole or not at all."""
+    long = long_page(page)
+    for path, text in zip((Path(page), long), render(results, long.name), strict=True):
         with replacing(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
 
@@ -156,7 +157,7 @@ def body(record: Record, name: str) -> str:
 
 
 def short_section(record: Record) -> str:
-    """What stays on the page of a long record: superpixels at one count; of others the notes alone."""
+    """The part of a long record on the page itself: superpixels at one count; of others the notes alone."""
     if record["benchmark"] == "superpixels":
         return superpixels_section({**record, "rows": [row for row in record["rows"] if row["tokens"] == SHOWN] or record["rows"]})
     return "\n".join(f"{note}\n" for note in record.get("notes", []))
@@ -169,11 +170,11 @@ def is_long(record: Record) -> bool:
 
 def bars(record: Record) -> list[str]:
     """The table of targets, if there is one."""
-    return [table(_BAR_COLUMNS, record["bars"])] if record.get("bars") else []
+    return [markdown_table(_BAR_COLUMNS, record["bars"])] if record.get("bars") else []
 
 
 def with_verdicts(record: Record, difference: str, error: str) -> Record:
-    """The record with a column that says ahead, behind or tie."""
+    """The record with a column of verdicts: ahead, behind or tie."""
     place = next(at for at, (key, *_) in enumerate(record["columns"]) if key == error) + 1
     columns = [*record["columns"][:place], ["verdict", "Verdict", ""], *record["columns"][place:]]
     return {
@@ -203,26 +204,9 @@ def source(record: Record) -> str:
     return "  \n".join(parts)
 
 
-def table(columns: Sequence[tuple[str, str, str]], rows: Sequence[Record]) -> str:
-    """A Markdown table; a column is its key in the rows, its heading and the format of its numbers ("" as they are)."""
-    lines = ["| " + " | ".join(heading for _, heading, _ in columns) + " |", "|" + "---|" * len(columns)]
-    for row in rows:
-        lines.append("| " + " | ".join(_cell(row.get(key), form) for key, _, form in columns) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def _cell(value: Any, form: str) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return format(value, form) if isinstance(value, int | float) and form else str(value)
-
-
 def table_section(record: Record) -> str:
     """Any record that brings its own "columns" ([key, heading, format]), "rows" and, after them, "notes"."""
-    columns = [(key, heading, form) for key, heading, form in record["columns"]]
-    return "\n".join([table(columns, record["rows"]), *(f"{note}\n" for note in record.get("notes", []))])
+    return "\n".join([markdown_table(record["columns"], record["rows"]), *(f"{note}\n" for note in record.get("notes", []))])
 
 
 def superpixels_section(record: Record) -> str:
@@ -233,7 +217,7 @@ def superpixels_section(record: Record) -> str:
     lines = [f"{data['name']}, {data['split']}: {data['photos']} photos, {data['annotations']} annotations.", ""]
     for count in dict.fromkeys(row["tokens"] for row in record["rows"]):
         rows = [row for row in record["rows"] if row["tokens"] == count]
-        lines += [f"#### {count} regions requested", "", table(columns, rows), *ties(rows)]
+        lines += [f"#### {count} regions requested", "", markdown_table(columns, rows), *ties(rows)]
     lines += [f"- {measure.name}: {measure.meaning}." for measure in MEASURES]
     lines += [f"- {note}" for note in record.get("notes", [])]
     for name, about in record.get("programs", {}).items():
@@ -291,9 +275,9 @@ _PRINTED_COLUMNS = (("method", "Method", ""), ("mse", "MSE ↓", ".5f"), ("psnr"
 
 def vectors_section(record: Record) -> str:
     """Means over the images of a record of drawings, each of which is in the record; and figures that others have printed."""
-    parts = [table(_VECTOR_COLUMNS, record["rows"])]
+    parts = [markdown_table(_VECTOR_COLUMNS, record["rows"])]
     if "printed" in record:
-        parts += ["As printed in the paper:\n", table(_PRINTED_COLUMNS, record["printed"])]
+        parts += ["As printed in the paper:\n", markdown_table(_PRINTED_COLUMNS, record["printed"])]
     return "\n".join([*parts, *(f"{note}\n" for note in record.get("notes", []))])
 
 
@@ -311,7 +295,7 @@ _SETTING_COLUMNS = (("setting", "Setting", ""), ("photos", "Photos", "d"), *_LEA
 
 def leads_section(record: Record) -> str:
     """Our lead at equal bytes: means per setting of the other program, then every photo at the other program's best setting."""
-    parts = [table(_SETTING_COLUMNS, record["settings"]), table(_LEAD_COLUMNS, record["rows"])]
+    parts = [markdown_table(_SETTING_COLUMNS, record["settings"]), markdown_table(_LEAD_COLUMNS, record["rows"])]
     return "\n".join([*parts, *(f"{note}\n" for note in record.get("notes", []))])
 
 

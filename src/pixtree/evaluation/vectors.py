@@ -16,8 +16,8 @@ from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.vectorize import planes_of, rendered, vectorize
 from pixtree.vector.drawing import Drawing
 from pixtree.vector.outlines.pieces import exact_outlines
-from pixtree.vector.paint.layers import layers_of
-from pixtree.vector.svg.document import Markup
+from pixtree.vector.paint import layers_of
+from pixtree.vector.svg import Markup
 
 # vtracer's defaults, and six settings that span its range from few bytes to high quality; polygons make the most of bytes.
 VTRACER: dict[str, dict[str, Any]] = {

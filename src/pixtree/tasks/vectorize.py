@@ -13,15 +13,14 @@ from torch import Tensor
 from pixtree.images import ChannelAxis, Image, Window, checked
 from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.paper_layers import paper_drawing
+from pixtree.vector.budgets import Limits, OutOfReachError, best_drawing
 from pixtree.vector.drawing import Drawing, over_white
+from pixtree.vector.line_drawing import LineDrawing, line_drawing
 from pixtree.vector.potrace import TracedLayers
 from pixtree.vector.presets import with_preset
 from pixtree.vector.regions.flat import FlatColours, flat_colours
 from pixtree.vector.regions.thin import with_thin_lines
-from pixtree.vector.search import Limits, OutOfReachError, best_drawing
-from pixtree.vector.strokes.drawing import LineDrawing, line_drawing
-from pixtree.vector.svg.document import Markup
-from pixtree.vector.svg.text import Svg
+from pixtree.vector.svg import Markup, Svg
 from pixtree.vector.tracing import Source, Tracing
 
 GREY = (0.299, 0.587, 0.114)

@@ -12,7 +12,7 @@ import argparse
 import json
 from pathlib import Path
 
-from pixtree.cli.steps import Steps
+from pixtree.cli.progress import Steps
 from pixtree.evaluation.records import provenance, write_record
 from pixtree.training.distilling import CHECKPOINT
 from pixtree.training.logs import LOG, read_log

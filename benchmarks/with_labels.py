@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from recipes import curve_of
 
-from pixtree.cli.steps import Steps
+from pixtree.cli.progress import Steps
 from pixtree.evaluation.records import provenance, write_record
 from pixtree.files import write_json
 from pixtree.training.augmentation import plain_transform

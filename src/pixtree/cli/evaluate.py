@@ -1,7 +1,7 @@
 """`pixtree evaluate`: benchmark superpixels against human annotations, and write the page of results."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +12,8 @@ from pixtree.cli.evaluate_dense import oracle, salient
 from pixtree.cli.evaluate_models import COMMANDS
 from pixtree.cli.evaluate_vectors import vectors
 from pixtree.cli.options import parsed_counts
-from pixtree.cli.tables import named
+from pixtree.cli.progress import Progress
+from pixtree.cli.tables import check_outputs, named
 
 if TYPE_CHECKING:
     from pixtree.evaluation.datasets import AnnotatedPhoto
@@ -66,7 +67,7 @@ def superpixels(
     """Benchmark superpixel methods against human annotations."""
     counts, names = parsed_counts(tokens, "--tokens"), [name.strip() for name in methods.split(",")]
     given = _named_folders(labels or [])
-    _check_outputs(output, csv, plot)
+    check_outputs({".json": output, ".csv": csv, ".png": plot})
 
     from pixtree.evaluation.datasets import annotated_photos, data_folder
     from pixtree.evaluation.label_folders import label_folder
@@ -76,7 +77,11 @@ def superpixels(
     photos = annotated_photos(data, split, limit)
     folders = [label_folder(name, folder, photos) for name, folder in given.items()]
     ready = compare_superpixels(photos, names, counts, workers or os.cpu_count() or 1, folders)
-    samples = [sample for some in _with_progress(ready, len(photos) * len(counts)) for sample in some]
+    samples: list[Sample] = []
+    with Progress(len(photos) * len(counts)) as progress:
+        for some in ready:
+            samples += some
+            progress.advance()
     found = rows(samples)
     folder = data_folder(data)
     limited = "" if limit is None else f" --limit {limit}"
@@ -111,18 +116,6 @@ def report(
     typer.echo(f"wrote {output}")
 
 
-def _check_outputs(output: Path | None, csv: Path | None, plot: Path | None) -> None:
-    """Refuse outputs that cannot be written, before any work."""
-    from pixtree.files import checked_target
-
-    for path, suffix in ((output, ".json"), (csv, ".csv"), (plot, ".png")):
-        if path is None:
-            continue
-        if path.suffix.lower() != suffix:
-            raise ValueError(f"expected a file name that ends in {suffix}, got {str(path)!r}; change its suffix")
-        checked_target(path)
-
-
 def _named_folders(words: Sequence[str]) -> dict[str, str]:
     """The folders by name, from NAME=FOLDER."""
     pairs = [word.partition("=")[::2] for word in words]
@@ -150,15 +143,6 @@ def _heading(folder: str, split: str, photos: Sequence["AnnotatedPhoto"], others
             "them.",
         ],
     }
-
-
-def _with_progress(ready: Iterator[list["Sample"]], total: int) -> Iterator[list["Sample"]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (TextColumn("photos × counts"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"))
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
-        yield from progress.track(ready, total=total)
 
 
 def _show(found: Sequence[dict[str, Any]]) -> None:

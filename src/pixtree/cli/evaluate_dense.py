@@ -6,8 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from pixtree.cli.errors import reported
+from pixtree.cli.options import ImageSize, ModelName, RegionCount, SideRule, WeightsFile, parsed_counts
 from pixtree.cli.progress import Progress
-from pixtree.cli.salient import ModelName, PictureSize, RegionCount, SideRule, WeightsFile
+from pixtree.cli.tables import check_outputs
 
 Folder = Annotated[
     Path, typer.Argument(help="A folder of images and labels in the layout that --layout names.", show_default=False)
@@ -51,11 +52,8 @@ def oracle(
     plot: Annotated[Path | None, typer.Option("--plot", help="Plot mIoU and boundary F to this .png file.")] = None,
 ) -> None:
     """Measure the best mIoU that partitions allow: every region takes its majority class, and nothing is trained."""
-    from pixtree.cli.evaluate import _check_outputs
-    from pixtree.cli.options import parsed_counts
-
     counts, names = parsed_counts(tokens, "--tokens"), [name.strip() for name in methods.split(",")]
-    _check_outputs(output, None, plot)
+    check_outputs({".json": output, ".png": plot})
     from pixtree.evaluation.labelled_folders import labelled_set
     from pixtree.evaluation.oracle import oracle as oracle_rows
     from pixtree.evaluation.records import provenance, write_record
@@ -89,14 +87,12 @@ def salient(
     weights: WeightsFile = None,
     tokens: RegionCount = 196,
     side: SideRule = "border",
-    size: PictureSize = 448,
+    size: ImageSize = 448,
     limit: Limit = None,
     output: Output = None,
 ) -> None:
     """Benchmark salient objects, found without training: the model's own tokens, and its features pooled into regions."""
-    from pixtree.cli.evaluate import _check_outputs
-
-    _check_outputs(output, None, None)
+    check_outputs({".json": output})
     from pixtree.evaluation.labelled_folders import labelled_set
     from pixtree.evaluation.records import PACKAGES, provenance, write_record
     from pixtree.evaluation.report import table

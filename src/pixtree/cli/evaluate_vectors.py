@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pixtree.cli.errors import UsageError, reported
+from pixtree.cli.jobs import expanded
 from pixtree.cli.progress import Progress
+from pixtree.cli.tables import check_outputs
 
 if TYPE_CHECKING:
     from pixtree.evaluation.vectors import Method
@@ -38,11 +40,8 @@ def vectors(
     plot: Annotated[Path | None, typer.Option("--plot", help="Plot PSNR against bytes to this .png file.")] = None,
 ) -> None:
     """Measure drawings of the images of a folder: error, similarity, paths, bytes, seconds."""
-    from pixtree.cli.evaluate import _check_outputs
-    from pixtree.cli.sources import expanded
-
     images = expanded([folder])
-    _check_outputs(output, None, plot)
+    check_outputs({".json": output, ".png": plot})
     methods = _methods(_numbers("--paths", paths), _numbers("--bytes", bytes), baselines, style=style, fast=fast)
 
     from pixtree.evaluation.records import provenance, write_record

@@ -29,7 +29,7 @@ from rich.progress import track
 from pixtree.evaluation.vectors import Pixels, at_size
 from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.vectorize import vectorize
-from pixtree.vector.svg.points import NUMBER, points_of
+from pixtree.vector.svg import NUMBER, points_of
 
 RESULTS = Path(__file__).parent / "results"
 SIZES, ZOOM = (48, 128, 256), 4

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from evidence.records import provenance, write_record
 
-from pixtree.cli.steps import Steps
+from pixtree.cli.progress import Steps
 from pixtree.training.distilling import CHECKPOINT
 from pixtree.training.logs import LOG, read_log
 from pixtree.training.recipe import read_recipe

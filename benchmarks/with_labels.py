@@ -24,7 +24,7 @@ import torch
 from evidence.records import provenance, write_record
 from recipes import curve_of
 
-from pixtree.cli.steps import Steps
+from pixtree.cli.progress import Steps
 from pixtree.files import write_json
 from pixtree.training.augmentation import plain_transform
 from pixtree.training.distilling import CHECKPOINT

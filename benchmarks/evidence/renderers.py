@@ -25,8 +25,8 @@ from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.vectorize import rendered
 from pixtree.vector.drawing import Drawing
 from pixtree.vector.outlines.pieces import exact_outlines
-from pixtree.vector.paint.layers import layers_of
-from pixtree.vector.svg.document import Markup
+from pixtree.vector.paint import layers_of
+from pixtree.vector.svg import Markup
 
 LIBRSVG = "rsvg-convert"
 SECONDS = 180  # that a program may take

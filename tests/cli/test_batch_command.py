@@ -18,8 +18,8 @@ def test_a_corpus_is_done_and_its_manifest_is_named(tmp_path):
     photos = folder_of(tmp_path / "photos", 3)
     done = invoke(app, ["batch", "segment", str(photos), str(tmp_path / "made"), "--tokens", "4", "--workers", "1"])
     assert done.exit_code == 0, done.stderr
-    assert "3 pictures done, 0 failed" in done.stdout
-    assert "manifest.jsonl accounts for every picture" in " ".join(done.stdout.split())
+    assert "3 images done, 0 failed" in done.stdout
+    assert "manifest.jsonl lists every image" in " ".join(done.stdout.split())
     assert int(np.asarray(Image.open(tmp_path / "made" / "class_0" / "0000.png")).max()) == 3
     again = invoke(app, ["batch", "segment", str(photos), str(tmp_path / "made"), "--tokens", "4", "--workers", "1"])
     assert "1 of 1 parts by an earlier run" in again.stdout
@@ -30,7 +30,7 @@ def test_a_failure_is_an_exit_code(tmp_path):
     (photos / "torn.png").write_bytes(b"no picture")
     done = invoke(app, ["batch", "vectorize", str(photos), str(tmp_path / "made"), "--paths", "3", "--workers", "1"])
     assert done.exit_code == 1
-    assert "1 pictures done, 1 failed" in done.stdout
+    assert "1 images done, 1 failed" in done.stdout
 
 
 @pytest.mark.parametrize("shard", ["3", "2/2", "a/b", "1/"])

@@ -5,7 +5,7 @@ import json
 import pytest
 from commands import invoke
 
-from pixtree.cli import doctor, installed
+from pixtree.cli import doctor
 from pixtree.cli.main import app
 from pixtree.evaluation.records import version_of
 from pixtree.runtime import bfloat16, machine_code
@@ -23,7 +23,7 @@ def found_by(command):
 @pytest.fixture
 def no_trials(monkeypatch):
     """Nothing is imported: these tests are about other lines."""
-    monkeypatch.setattr(installed, "import_faults", lambda names: {})
+    monkeypatch.setattr(doctor, "import_faults", lambda names: {})
 
 
 def test_the_doctor_finds_all_backends_well():
@@ -64,52 +64,52 @@ def test_the_doctor_says_so_when_the_cpu_dies_of_bfloat16(monkeypatch):
 
 
 def test_extras_are_known_without_importing_them():
-    assert installed.extras()["models"] == ["timm", "torchvision"]
-    assert "dev" not in installed.extras()
+    assert doctor.extras()["models"] == ["timm", "torchvision"]
+    assert "dev" not in doctor.extras()
     assert version_of("no-such-distribution") is None
 
 
 def test_what_is_called_installed_can_be_imported():
-    assert installed.import_faults(("tifffile", "scikit-image")) == {}
+    assert doctor.import_faults(("tifffile", "scikit-image")) == {}
 
 
 @pytest.mark.parametrize("name", ["PySide6-Essentials", "pyside6-essentials", "Pillow"])
 def test_the_case_of_a_name_does_not_matter(name):
-    assert installed.import_faults((name,)) == {}
+    assert doctor.import_faults((name,)) == {}
 
 
 def test_a_broken_package_beside_a_torchvision_without_operators_is_told(monkeypatch):
-    faults = {"torchvision": installed.LACKING, "accelerate": "SIGILL"}
-    monkeypatch.setattr(installed, "import_faults", lambda names: faults)
-    assert installed.state_of("train", ["numpy"]) == "broken: accelerate (SIGILL); run pip install --force-reinstall accelerate"
+    faults = {"torchvision": doctor.LACKING, "accelerate": "SIGILL"}
+    monkeypatch.setattr(doctor, "import_faults", lambda names: faults)
+    assert doctor.state_of("train", ["numpy"]) == "broken: accelerate (SIGILL); run pip install --force-reinstall accelerate"
 
 
 def test_what_cannot_be_imported_is_broken(tmp_path, monkeypatch):
     (tmp_path / "raises.py").write_text("raise ImportError('libGL.so.1: cannot open\\nshared object file')")
     (tmp_path / "dies.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGILL)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(installed, "version_of", lambda name: "1.0")
-    assert installed.state_of("some", ["raises"]) == (
+    monkeypatch.setattr(doctor, "version_of", lambda name: "1.0")
+    assert doctor.state_of("some", ["raises"]) == (
         "broken: raises (ImportError: libGL.so.1: cannot open shared object file); run pip install --force-reinstall raises"
     )
-    assert installed.state_of("some", ["dies"]) == "broken: dies (SIGILL); run pip install --force-reinstall dies"
+    assert doctor.state_of("some", ["dies"]) == "broken: dies (SIGILL); run pip install --force-reinstall dies"
 
 
 def test_what_is_missing_has_its_command():
-    assert installed.state_of("geo", ["no-such-distribution"]) == ("missing: no-such-distribution; run pip install 'pixtree[geo]'")
+    assert doctor.state_of("geo", ["no-such-distribution"]) == ("missing: no-such-distribution; run pip install 'pixtree[geo]'")
 
 
 def test_a_torchvision_without_operators_has_its_cure(monkeypatch):
     fault = "RuntimeError: operator torchvision::nms does not exist"
-    monkeypatch.setattr(installed, "import_faults", lambda names: {"torchvision": fault, "timm": fault})
-    assert installed.state_of("models", ["timm", "torchvision"]) == (
+    monkeypatch.setattr(doctor, "import_faults", lambda names: {"torchvision": fault, "timm": fault})
+    assert doctor.state_of("models", ["timm", "torchvision"]) == (
         "works: torchvision lacks its operators, and import timm fails before import pixtree.models; "
         f"install the torchvision for torch {version_of('torch')}"
     )
 
 
 def test_a_broken_package_is_an_error(monkeypatch):
-    monkeypatch.setattr(installed, "import_faults", lambda names: dict.fromkeys(names, "SIGILL"))
+    monkeypatch.setattr(doctor, "import_faults", lambda names: dict.fromkeys(names, "SIGILL"))
     result = run("doctor")
     assert result.exit_code == 1
     assert result.stderr == "error: a package is installed but broken; see the lines above\n"

@@ -58,7 +58,7 @@ def test_a_bad_picture_is_reported_and_the_rest_goes_on(photos, out, command):
         f"error: {photos / 'aa.png'}: a readable PNG, JPEG, WebP or TIFF is needed, but '{photos / 'aa.png'}' is none of them, "
         "whatever its name; convert it to PNG"
     )
-    assert last == "error: 1 of 3 images failed; the lines above say why"
+    assert last == "error: 1 of 3 images failed; see the lines above"
 
 
 @pytest.mark.parametrize("command", ENDINGS)
@@ -73,7 +73,7 @@ def test_outputs_that_exist_are_kept(photos, out, command):
 
     alone = run(command, photos / "a.png", "-o", target, *few(command))
     assert alone.exit_code == 1
-    assert alone.stderr == f"error: outputs that exist are kept, {str(target)!r} does; give --overwrite or another name\n"
+    assert alone.stderr == f"error: existing outputs are kept, and {str(target)!r} exists; give --overwrite or another name\n"
 
     assert run(command, photos, "-o", out, "--overwrite", *few(command)).exit_code == 0
     assert target.read_bytes() != b"mine"
@@ -102,7 +102,7 @@ def test_two_images_of_one_name_need_two_folders(photos, out):
     (photos / "a.jpg").write_bytes((photos / "b.jpg").read_bytes())
     result = run("segment", photos, "-o", out)
     assert result.exit_code == 2
-    assert result.stderr == "error: every input and output is a file of its own, got 'a.png' twice; give another name\n"
+    assert result.stderr == "error: every input and output must be a separate file, got 'a.png' twice; give another name\n"
     assert list(out.iterdir()) == []
 
 
@@ -115,11 +115,11 @@ def test_an_output_never_replaces_an_image(photos):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("absent.png", "an image, a folder or a pattern is needed, 'absent.png' does not exist; check the path"),
-        ("*.tiff", "a pattern of images is needed, '*.tiff' matches none; check it"),
+        ("absent.png", "expected an image, a folder or a pattern, but 'absent.png' does not exist; check the path"),
+        ("*.tiff", "expected a pattern that matches images, but '*.tiff' matches none; check it"),
         (
             "empty",
-            "a folder of images is needed, 'empty' has none (.png, .jpg, .jpeg, .webp, .tif, .tiff, .bmp, .gif); check the path",
+            "expected a folder of images, 'empty' has none (.png, .jpg, .jpeg, .webp, .tif, .tiff, .bmp, .gif); check the path",
         ),
     ],
 )
@@ -149,7 +149,7 @@ def test_json_of_one_image_is_a_list_of_one(photos, out, command):
     assert len(json.loads(result.stdout)) == 1
     again = run(command, photos / "a.png", "-o", out / f"a{ENDINGS[command]}", "--json", *few(command))
     assert again.exit_code == 1
-    assert "outputs that exist are kept" in json.loads(again.stdout)[0]["error"]
+    assert "existing outputs are kept" in json.loads(again.stdout)[0]["error"]
 
 
 def test_the_limit_of_pixels_can_be_raised(photos, out, monkeypatch):

@@ -101,7 +101,7 @@ def test_a_selection_without_marks_is_a_usage_error(photo, out):
 
 
 def test_an_output_must_not_replace_an_input(photo, out):
-    assert_refused(run("select", photo, "--inside", "20,30", "-o", photo), out, "a file of its own", code=2)
+    assert_refused(run("select", photo, "--inside", "20,30", "-o", photo), out, "a separate file", code=2)
 
 
 def rough(shift=2):
@@ -152,5 +152,5 @@ def test_a_coloured_mask_is_refused(photo, out):
 
 def test_a_mask_that_is_no_picture_is_refused(photo, out, tmp_path):
     (tmp_path / "mask.png").write_text("no picture")
-    assert_refused(run("snap", tmp_path / "mask.png", photo, "-o", out / "sharp.png"), out, "readable picture")
+    assert_refused(run("snap", tmp_path / "mask.png", photo, "-o", out / "sharp.png"), out, "readable image")
     assert_refused(run("snap", tmp_path / "absent.png", photo, "-o", out / "sharp.png"), out, "does not exist")

@@ -22,8 +22,7 @@ PIXELS = np.stack([LABELS * 90] * 3, axis=2).astype(np.uint8)
 
 
 def without(monkeypatch, package):
-    for module in ("georeference", "geofiles"):
-        monkeypatch.setattr(f"pixtree.exports.{module}.find_spec", lambda name: None if name == package else object())
+    monkeypatch.setattr("pixtree.exports.georeference.find_spec", lambda name: None if name == package else object())
 
 
 def scene(path, transform=NORTH_UP, crs="EPSG:32633"):
@@ -133,5 +132,6 @@ def test_without_geopandas_a_geopackage_is_refused_before_any_work(tmp_path, mon
     result = invoke(app, ["segment", str(tmp_path / "absent.png"), "-o", str(tmp_path / "a.gpkg")])
     assert result.exit_code == 1
     assert result.stderr == (
-        "error: a GeoPackage or shapefile needs geopandas, found none; run pip install 'pixtree[geo]', or write .geojson\n"
+        "error: a GeoPackage or shapefile needs geopandas, which is not installed; "
+        "run pip install 'pixtree[geo]', or write .geojson\n"
     )

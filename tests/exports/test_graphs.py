@@ -6,7 +6,7 @@ from pictures import photo
 from skimage import graph
 
 import pixtree
-from pixtree.exports.graphs import region_graph, skimage_rag
+from pixtree.exports.regions import region_graph, skimage_rag
 
 PICTURE = photo(height=24, width=30)
 PIXELS = PICTURE.permute(1, 2, 0).numpy()

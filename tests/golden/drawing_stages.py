@@ -18,18 +18,16 @@ from pixtree.trees.build import hierarchy_of_planes
 from pixtree.trees.options import TreeOptions
 from pixtree.vector.drawing import Drawing
 from pixtree.vector.outlines.beziers import fit_curves
-from pixtree.vector.outlines.flattening import flattened
-from pixtree.vector.outlines.pieces import exact_outlines
+from pixtree.vector.outlines.pieces import exact_outlines, flattened
 from pixtree.vector.outlines.placement import place_samples
 from pixtree.vector.outlines.polylines import fit_polylines
-from pixtree.vector.paint.layers import layers_of
-from pixtree.vector.paint.registration import registered
-from pixtree.vector.regions.blends import without_blends
+from pixtree.vector.paint import layers_of
+from pixtree.vector.path_data import path_data
 from pixtree.vector.regions.colours import mean_colours, one_coloured
-from pixtree.vector.regions.growing import local_variance
+from pixtree.vector.regions.growing import local_variance, without_blends
 from pixtree.vector.regions.merging import agglomerate
 from pixtree.vector.regions.refinement import refined
-from pixtree.vector.svg.pathdata import path_data
+from pixtree.vector.tracing import registered
 
 FILE = Path(__file__).parent / "drawing_stages.npz"
 HEIGHT, WIDTH, SHAPES, CELLS = 54, 68, 24, 2

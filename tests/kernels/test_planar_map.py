@@ -11,8 +11,8 @@ from pixtree.tasks.vectorize import rendered
 from pixtree.trees.partition import Partition
 from pixtree.vector.drawing import Drawing
 from pixtree.vector.outlines.pieces import exact_outlines
-from pixtree.vector.paint.layers import layers_of
-from pixtree.vector.svg.document import Markup
+from pixtree.vector.paint import layers_of
+from pixtree.vector.svg import Markup
 
 LABELS = hnp.arrays(np.int64, st.tuples(st.integers(1, 9), st.integers(1, 9)), elements=st.integers(-1, 3))
 

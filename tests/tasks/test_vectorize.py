@@ -10,7 +10,7 @@ import torch
 from pictures import checkerboard, constant, noise, photo
 
 from pixtree.tasks.vectorize import psnr_of, rendered, vectorize
-from pixtree.vector.svg.points import points_of
+from pixtree.vector.svg import points_of
 
 PHOTO = photo(height=64, width=80)
 

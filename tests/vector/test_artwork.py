@@ -10,8 +10,8 @@ from skimage import data
 from pixtree.evaluation.vectors import at_size
 from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.vectorize import vectorize
-from pixtree.vector.artwork import UNIT
-from pixtree.vector.svg.points import points_of
+from pixtree.vector.svg import points_of
+from pixtree.vector.tracing import UNITS
 
 SIDE, ZOOM = 64, 4
 
@@ -47,7 +47,7 @@ def vertices(path):
             steps = [tuple(values[k + size - 2 : k + size]) for k in range(0, len(values), size)]
         for step in steps:
             at = at + step
-            found.append(at / UNIT)
+            found.append(at / UNITS["artwork"])
     return np.array(found)
 
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pixtree.vector import search
-from pixtree.vector.search import Limits, OutOfReachError, best_drawing
+from pixtree.vector import budgets
+from pixtree.vector.budgets import Limits, OutOfReachError, best_drawing
 from pixtree.vector.tracing import Tracing
 
 
@@ -44,7 +44,7 @@ class FakeSource:
 
 @pytest.fixture(autouse=True)
 def known_quality(monkeypatch):
-    monkeypatch.setattr(search, "own_psnr", lambda drawing, planes: drawing.quality)
+    monkeypatch.setattr(budgets, "own_psnr", lambda drawing, planes: drawing.quality)
 
 
 def exactly(drawing):
@@ -97,13 +97,13 @@ def test_a_quality_is_reached_with_few_shapes(wanted):
     source = FakeSource()
     drawing = best_drawing(source, Limits(psnr=wanted), exactly)
     assert wanted <= drawing.quality <= wanted + 1.6  # a small count has no neighbour within the spare decibels
-    assert drawing.quality <= wanted + search.SPARE_DECIBELS or drawing.paths < 30
-    assert len(source.asked) <= search.TRIALS
+    assert drawing.quality <= wanted + budgets.SPARE_DECIBELS or drawing.paths < 30
+    assert len(source.asked) <= budgets.TRIALS
 
 
 def test_a_renderer_that_shows_less_is_given_more_shapes():
     drawing = best_drawing(FakeSource(), Limits(psnr=30.0), lambda one: one.quality - 0.5)
-    assert 30.5 <= drawing.quality <= 30.5 + 2 * search.SPARE_DECIBELS
+    assert 30.5 <= drawing.quality <= 30.5 + 2 * budgets.SPARE_DECIBELS
 
 
 def test_a_quality_out_of_reach_names_the_best():

@@ -10,8 +10,8 @@ from renderers import each
 
 from pixtree.kernels.fidelity import mean_squared_error, psnr
 from pixtree.tasks.vectorize import rendered, vectorize
-from pixtree.vector.strokes.chains import Chain, through_junctions, without_echoes
-from pixtree.vector.strokes.drawing import LineDrawing
+from pixtree.vector.contours import Chain, through_junctions, without_echoes
+from pixtree.vector.line_drawing import LineDrawing
 
 PHOTO = photo(height=96, width=112)
 

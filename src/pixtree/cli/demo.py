@@ -21,12 +21,12 @@ def register(app: typer.Typer) -> None:
 @reported()
 def demo(
     host: Annotated[
-        str, typer.Option(help="Listen at this address. 0.0.0.0 lets other machines in; the server asks nobody for a password.")
+        str, typer.Option(help="Listen at this address. 0.0.0.0 lets other machines connect; the server has no password.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Listen at this port; 0 takes any free one.")] = PORT,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in your browser.")] = False,
     model: Annotated[
-        str | None, typer.Option(help="Show what this model of timm's sees, such as deit_tiny_patch16_224; needs --weights.")
+        str | None, typer.Option(help="Show the outputs of this timm model, such as deit_tiny_patch16_224; needs --weights.")
     ] = None,
     weights: Annotated[Path | None, typer.Option(help="Weights of the model, a safetensors file.")] = None,
     memory: Annotated[int, typer.Option(min=64, help="Keep trees in at most this many megabytes.")] = 512,

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from pixtree.cli.errors import UsageError, reported
-from pixtree.cli.steps import Steps
+from pixtree.cli.progress import Steps
 
 
 @reported()

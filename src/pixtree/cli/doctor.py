@@ -1,15 +1,23 @@
-"""`pixtree doctor`: show what is installed and test whether it works."""
+"""`pixtree doctor`: show what is installed and test whether it works.
+
+Every package is imported in a separate process, since some crash it.
+"""
 
 import json
 import os
 import platform
+import re
 import shutil
+import signal
+import subprocess
+import sys
+from functools import cache
+from importlib import metadata
 from typing import TYPE_CHECKING
 
 import typer
 
 from pixtree.cli.errors import FAILURE, reported
-from pixtree.cli.installed import extras, state_of
 from pixtree.cli.options import AsJson
 from pixtree.cli.progress import Progress
 from pixtree.evaluation.records import version_of
@@ -22,6 +30,29 @@ CORE = ("pixtree", "torch", "numpy", "numba", "pillow")
 STYLES = {"broken": "bold red", "failed": "bold red", "missing": "yellow", "works": "yellow", "installed": "green", "ok": "green"}
 SELF_TEST_REGIONS = 8
 WIDE = 1000  # columns
+HIDDEN_EXTRAS = ("all", "dev")  # unions of the others and the tools of development
+MODULES = {  # whose name differs from that of their distribution, in lower case as in metadata
+    "scikit-image": "skimage",
+    "opencv-contrib-python-headless": "cv2",
+    "pillow": "PIL",
+    "pyyaml": "yaml",
+    "pyside6-essentials": "PySide6.QtCore",
+    "resvg-py": "resvg_py",
+}
+SECONDS = 180.0
+LACKING = "operator torchvision::nms does not exist"  # the error of torchvision without its compiled part
+# Prints the package before it imports it, so that the last one is known if the process crashes.
+TRIAL = """
+import importlib, json, sys
+for module in sys.argv[1:]:
+    print(json.dumps([module, "crashes"]), flush=True)
+    try:
+        importlib.import_module(module)
+        fault = None
+    except BaseException as error:
+        fault = f"{type(error).__name__}: {error}"
+    print(json.dumps([module, fault]), flush=True)
+"""
 
 
 def register(app: typer.Typer) -> None:
@@ -31,15 +62,15 @@ def register(app: typer.Typer) -> None:
 
 @reported()
 def doctor(as_json: AsJson = False) -> None:
-    """Show versions, extras, devices and threads, name the cure of what is broken, and test every backend on a small image."""
+    """Show versions, extras, devices and threads, suggest fixes, and test every backend on a small image."""
     with Progress(1) as progress:
-        progress.stage("importing what is installed")
-        extras = _extras()
+        progress.stage("importing the installed packages")
+        packages = _extras()
         progress.stage("testing bfloat16 and the kernel cache")
         around = [*_machine(), *_surroundings()]
         progress.stage("testing every backend")
         results = self_test()
-    rows = [*_versions(), *extras, *around, *results.items()]
+    rows = [*_versions(), *packages, *around, *results.items()]
     if as_json:
         typer.echo(json.dumps(dict(rows), indent=2, ensure_ascii=False))
     else:
@@ -47,7 +78,7 @@ def doctor(as_json: AsJson = False) -> None:
     if any(not value.startswith("ok") for value in results.values()):
         typer.echo("error: the self-test failed; see the lines above", err=True)
         raise typer.Exit(FAILURE)
-    if any(value.startswith("broken") for _, value in extras):
+    if any(value.startswith("broken") for _, value in packages):
         typer.echo("error: a package is installed but broken; see the lines above", err=True)
         raise typer.Exit(FAILURE)
 
@@ -67,7 +98,7 @@ def _show(rows: list[tuple[str, str]]) -> None:
 
 
 def self_test() -> dict[str, str]:
-    """Per backend `ok` or what went wrong: every backend cuts one generated image, and all must agree."""
+    """Per backend `ok` or the error: every backend cuts one generated image, and all must agree."""
     from pixtree.runtime.backend import BACKENDS
 
     results: dict[str, str] = {}
@@ -101,7 +132,7 @@ def _small_cut(backend: str) -> "NDArray[np.int32]":
 def _judged(labels: "NDArray[np.int32]", expected: "NDArray[np.int32]") -> str:
     count = int(labels.max()) + 1
     if count != SELF_TEST_REGIONS:
-        return f"failed: {SELF_TEST_REGIONS} regions wanted, {count} found"
+        return f"failed: {SELF_TEST_REGIONS} regions expected, got {count}"
     return "ok" if (labels == expected).all() else "failed: differs from the first backend"
 
 
@@ -114,7 +145,7 @@ def _extras() -> list[tuple[str, str]]:
 
 
 def _surroundings() -> list[tuple[str, str]]:
-    """The folder of machine code and the programs that some options run."""
+    """The cache of compiled kernels, and the programs that some options run."""
     from pixtree.runtime.machine_code import REMEDY, folder_fault
     from pixtree.vector.potrace import PROGRAM
 
@@ -135,3 +166,48 @@ def _machine() -> list[tuple[str, str]]:
     threads = os.environ.get("PIXTREE_THREADS", "not set")
     rows = [("devices", ", ".join(devices)), ("cores", str(os.cpu_count())), ("PIXTREE_THREADS", threads)]
     return [*rows, ("bfloat16", diagnosis())]
+
+
+def extras() -> dict[str, list[str]]:
+    """The extras of pixtree and the distributions each needs."""
+    found: dict[str, list[str]] = {}
+    for requirement in metadata.requires("pixtree") or []:
+        match = re.match(r"""([\w.-]+).*;.*extra == ['"]([\w-]+)['"]""", requirement)
+        if match and match[2] not in HIDDEN_EXTRAS:
+            found.setdefault(match[2], []).append(match[1])
+    return found
+
+
+def state_of(extra: str, names: list[str]) -> str:
+    """One line about an extra: installed, missing or broken, with the fix."""
+    missing = [name for name in names if version_of(name) is None]
+    faults = import_faults(tuple(name for name in names if name not in missing))
+    broken = [f"{name} ({fault})" for name, fault in faults.items() if LACKING not in fault]
+    if broken:
+        return f"broken: {', '.join(broken)}; run pip install --force-reinstall {broken[0].partition(' ')[0]}"
+    if missing:
+        return f"missing: {', '.join(missing)}; run pip install 'pixtree[{extra}]'"
+    if faults:
+        return (
+            "works: torchvision lacks its operators, and import timm fails before import pixtree.models; "
+            f"install the torchvision for torch {version_of('torch')}"
+        )
+    return "installed"
+
+
+@cache
+def import_faults(names: tuple[str, ...]) -> dict[str, str]:
+    """The distributions that are installed but fail to import, with the error."""
+    modules = {MODULES.get(name.lower(), name.replace("-", "_")): name for name in names}
+    if not modules:
+        return {}
+    try:
+        command = [sys.executable, "-c", TRIAL, *modules]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+        printed, end = done.stdout, done.returncode
+    except subprocess.TimeoutExpired as slow:
+        printed, end = (slow.stdout or b"").decode(), 0
+    results = dict(json.loads(line) for line in printed.splitlines() if line.startswith("["))
+    reason = signal.Signals(-end).name if end < 0 else f"no end after {SECONDS:.0f} s"
+    found = {modules[module]: reason if fault == "crashes" else fault for module, fault in results.items() if fault is not None}
+    return {name: " ".join(fault.split()) for name, fault in found.items()}

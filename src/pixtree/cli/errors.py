@@ -1,5 +1,6 @@
-"""Errors on the command line: one line on stderr, and an exit code."""
+"""What a command writes to stderr: errors, one line each and an exit code, and the log of the library."""
 
+import logging
 import signal
 import sys
 from collections.abc import Iterator
@@ -30,20 +31,36 @@ def reported() -> Iterator[None]:
 
 
 def end_in_order() -> None:
-    """Make SIGTERM, which ends a process on the spot, an exit that removes what is half written."""
+    """Turn SIGTERM, which ends a process on the spot, into an exit that removes half-written files."""
     signal.signal(signal.SIGTERM, _terminate)
 
 
 def _terminate(*_: object) -> NoReturn:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not stop the first one's tidying
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not interrupt the clean-up
     sys.exit(TERMINATED)
 
 
 def message_of(fault: BaseException) -> str:
     """The message of an error on one line."""
-    return " ".join(str(fault).split()) or "not enough memory"  # MemoryError often says nothing
+    return " ".join(str(fault).split()) or "not enough memory"  # MemoryError often has no message
 
 
 def _exit(fault: Exception, code: int) -> typer.Exit:
     typer.echo(f"error: {message_of(fault)}", err=True)
     return typer.Exit(code)
+
+
+class _Echo(logging.Handler):
+    """Writes messages to the stderr of the moment, which tests replace."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one message."""
+        typer.echo(self.format(record), err=True)
+
+
+def log_to_stderr(level: int) -> None:
+    """Print the messages of the logger `pixtree` of this level and above."""
+    logger = logging.getLogger("pixtree")
+    logger.setLevel(level)
+    if not any(isinstance(handler, _Echo) for handler in logger.handlers):
+        logger.addHandler(_Echo())

@@ -9,9 +9,8 @@ import typer
 
 from pixtree.cli.errors import UsageError, reported
 from pixtree.cli.evaluate_models import COMMANDS
-from pixtree.cli.options import parsed_counts
+from pixtree.cli.options import ImageSize, ModelName, RegionCount, SideRule, WeightsFile, parsed_counts
 from pixtree.cli.progress import Progress
-from pixtree.cli.salient import ModelName, PictureSize, RegionCount, SideRule, WeightsFile
 from pixtree.cli.tables import Limit, Methods, Output, Plot, Split, Tokens, check_outputs, named, show, write
 
 if TYPE_CHECKING:
@@ -152,7 +151,7 @@ def vectors(
     plot: Plot = None,
 ) -> None:
     """Measure drawings of the images of a folder: error, similarity, paths, bytes, seconds."""
-    from pixtree.cli.sources import expanded
+    from pixtree.cli.jobs import expanded
 
     images = expanded([folder])
     check_outputs(output, plot)
@@ -226,7 +225,7 @@ def salient(
     weights: WeightsFile = None,
     tokens: RegionCount = 196,
     side: SideRule = "border",
-    size: PictureSize = 448,
+    size: ImageSize = 448,
     limit: Limit = None,
     output: Output = None,
 ) -> None:

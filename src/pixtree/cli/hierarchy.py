@@ -2,27 +2,13 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pixtree.cli.errors import UsageError, reported
-from pixtree.cli.examples import with_examples
 from pixtree.cli.jobs import Done, Job, planned, run
-from pixtree.cli.options import (
-    AsJson,
-    BackendName,
-    Compactness,
-    ImageFiles,
-    MaskFile,
-    MaxPixels,
-    Overwrite,
-    PageNumber,
-    SimilarityName,
-    WindowRange,
-    parsed_counts,
-    parsed_window,
-)
+from pixtree.cli.options import Files, Growing, ImageFiles, grouped, parsed_counts, with_examples
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,7 +29,7 @@ Outputs = Annotated[
     typer.Option(
         "--output",
         "-o",
-        help="Draw a stack of cuts to a .png file, or save the tree as .npz. May be repeated. Or a folder, for several images.",
+        help="Draw a stack of cuts to a .png file, or save the tree as .npz; may be repeated. Or a folder, for several images.",
     ),
 ]
 Format = Annotated[str | None, typer.Option(help="Format of outputs in a folder: png (default) or npz.")]
@@ -53,20 +39,8 @@ Counts = Annotated[
 Levels = Annotated[bool, typer.Option("--levels", help="Stack the levels of the tree (its rounds of merging) instead of cuts.")]
 ContourFile = Annotated[
     Path | None,
-    typer.Option(
-        help="Draw the contours to this .png file or folder. A contour is the darker the fewer regions it needs to appear."
-    ),
+    typer.Option(help="Draw the contours to this .png file or folder. Darker contours appear at coarser cuts."),
 ]
-
-
-class Drawing(NamedTuple):
-    """What is done to every image."""
-
-    options: dict[str, Any]
-    reading: dict[str, Any]
-    mask: Path | None
-    counts: list[int] | None
-    levels: bool
 
 
 def register(app: typer.Typer) -> None:
@@ -75,50 +49,43 @@ def register(app: typer.Typer) -> None:
 
 
 @reported()
+@grouped
 def hierarchy(
     images: ImageFiles,
+    growing: Growing,
+    files: Files,
     output: Outputs = None,
     format: Format = None,
     counts: Counts = None,
     levels: Levels = False,
     contours: ContourFile = None,
-    mask: MaskFile = None,
-    window: WindowRange = None,
-    page: PageNumber = None,
-    similarity: SimilarityName = "likelihood",
-    compactness: Compactness = 0.0,
-    backend: BackendName = "auto",
-    overwrite: Overwrite = False,
-    as_json: AsJson = False,
-    max_pixels: MaxPixels = None,
 ) -> None:
     """Build the trees of images, and draw or save them."""
     if counts is not None and levels:
         raise UsageError("a stack shows --counts or --levels, got both; give one of them")
-    drawing = Drawing(
-        {"similarity": similarity, "compactness": compactness, "backend": backend},
-        {"window": parsed_window(window), "page": page},
-        mask,
-        parsed_counts(counts, "--counts") if counts is not None else None,
-        levels,
-    )
+    chosen = parsed_counts(counts, "--counts") if counts is not None else None
     outputs: dict[str, tuple[Path | None, str]] = {
         name: (path, f".{_folder_format(format)}") for name, path in _checked_outputs(list(output or []), contours).items()
     }
     outputs["contours"] = (contours, ".contours.png")
-    jobs = planned(images, outputs, mask)
-    run(jobs, lambda job, stage: _grown(job, drawing, stage), overwrite=overwrite, as_json=as_json)
+
+    def planes(tree: "Hierarchy") -> list["Partition"]:
+        return shown_levels(tree) if levels else shown_cuts(tree, chosen)
+
+    run(planned(images, outputs, growing.mask), lambda job, stage: _grown(job, growing, files, planes, stage), files)
 
 
-def _grown(job: Job, drawing: Drawing, stage: Callable[[str], None]) -> Done:
+def _grown(
+    job: Job, growing: Growing, files: Files, planes: Callable[["Hierarchy"], list["Partition"]], stage: Callable[[str], None]
+) -> Done:
     """One image: read, its tree grown, drawn and saved."""
     from pixtree.images import checked_inside
     from pixtree.tasks.segment import hierarchy as build
 
     stage("reading")
-    picture, inside = checked_inside(job.source, drawing.mask, **drawing.reading)
+    image, inside = checked_inside(job.source, growing.mask, **files.reading)
     stage("growing the tree")
-    tree = build(picture, mask=inside, **drawing.options)
+    tree = build(image, mask=inside, **growing.tree)
     done = Done([], {"pixels": tree.leaves, "levels": tree.levels, "outputs": [str(path) for path in job.targets.values()]})
     stage("writing")
     for option, path in job.targets.items():
@@ -128,8 +95,7 @@ def _grown(job: Job, drawing: Drawing, stage: Callable[[str], None]) -> Done:
             tree.save(path)
             done.lines.append(f"tree of {tree.leaves} pixels, {tree.levels} levels: {path}")
         else:
-            planes = shown_levels(tree) if drawing.levels else shown_cuts(tree, drawing.counts)
-            done.lines.append(_draw_stack(path, picture, planes))
+            done.lines.append(_draw_stack(path, image, planes(tree)))
     return done
 
 
@@ -157,7 +123,7 @@ def _folder_format(format: str | None) -> str:
 
 
 def _checked_outputs(outputs: list[Path], contours: Path | None) -> dict[str, Path]:
-    """The outputs by the name of their option; those that cannot be written are refused before any work."""
+    """The outputs by the name of their option; one that cannot be written is an error before any work."""
     from pixtree.exports.pictures import checked_png
 
     if not outputs and contours is None:
@@ -170,17 +136,16 @@ def _checked_outputs(outputs: list[Path], contours: Path | None) -> dict[str, Pa
     return {"output" if index == 0 else f"output {index + 1}": path for index, path in enumerate(outputs)}
 
 
-def _draw_stack(path: Path, picture: "Tensor", planes: list["Partition"]) -> str:
-    from pixtree.exports.levels import level_stack
-    from pixtree.exports.pictures import save_png
+def _draw_stack(path: Path, image: "Tensor", planes: list["Partition"]) -> str:
+    from pixtree.exports import level_stack, save_png
 
-    save_png(path, level_stack(picture, planes))
+    save_png(path, level_stack(image, planes))
     counts = ", ".join(str(int(plane.counts[0])) for plane in planes)
     return f"stack of levels with {counts} regions: {path}"
 
 
 def _draw_contours(path: Path, tree: "Hierarchy") -> str:
-    from pixtree.exports.pictures import contour_map, save_png
+    from pixtree.exports import contour_map, save_png
 
     save_png(path, contour_map(tree.contours()))
     return f"contours: {path}"

@@ -6,20 +6,19 @@ from typing import Annotated
 
 import typer
 
-from pixtree.cli import batch, demo, doctor, evaluate, hierarchy, runs, salient, segment, select, train, vectorize
-from pixtree.cli.errors import end_in_order
-from pixtree.cli.log import log_to_stderr
+from pixtree.cli import batch, demo, doctor, evaluate, hierarchy, masks, runs, segment, train, vectorize
+from pixtree.cli.errors import end_in_order, log_to_stderr
 
 FIRST_STEPS = """pixtree turns images into trees of regions. Try first:
 
   pixtree doctor                                              # is everything in place?
   pixtree segment photo.jpg -o labels.png --overlay seen.png  # 200 superpixels
-  pixtree vectorize photo.jpg                                 # an SVG drawing beside the photo
+  pixtree vectorize photo.jpg                                 # an SVG drawing next to the photo
   pixtree hierarchy photo.jpg -o levels.png                   # the tree, as a stack of cuts
 
 pixtree --help lists all commands, pixtree segment --help the options of one.
 pixtree --install-completion lets the Tab key complete them."""
-GROUPS = (segment, hierarchy, select, salient, vectorize, train, runs, evaluate, batch, demo, doctor)
+GROUPS = (segment, hierarchy, masks, vectorize, train, runs, evaluate, batch, demo, doctor)
 
 app = typer.Typer(
     name="pixtree",
@@ -43,7 +42,7 @@ def options(
     wanted: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print more about what is done.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print more about the progress.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
 ) -> None:
     """Turn images into trees of regions, and trees into superpixels, drawings and tokens."""

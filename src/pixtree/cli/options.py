@@ -1,7 +1,11 @@
-"""Options that several commands share."""
+"""Options that several commands share, declared once; and the checks of their values."""
 
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,32 +16,24 @@ ImageFiles = Annotated[
     list[Path],
     typer.Argument(help="Images, folders of images, or patterns such as 'photos/*.jpg' in quotes.", show_default=False),
 ]
-MaskFile = Annotated[Path | None, typer.Option("--mask", help="An image that is black where pixels belong to no region.")]
-SimilarityName = Annotated[
-    str, typer.Option("--similarity", help="Similarity of regions: likelihood, ward, gaussian, cosine or tanimoto.")
+ModelName = Annotated[str, typer.Option("--model", help="A Vision Transformer of timm by name, or a folder with a saved retrofit.")]
+WeightsFile = Annotated[
+    Path | None, typer.Option("--weights", help="A .safetensors file with the model's weights.", show_default="timm's, downloaded")
 ]
-Compactness = Annotated[
-    float,
-    typer.Option(
-        "--compactness", help="Weight of pixel coordinates. With 0.1 a distance of one pixel counts as much as one Lab unit."
-    ),
+RegionCount = Annotated[
+    int,
+    typer.Option("--tokens", min=0, help="Average the model's features over this many regions of the photo; 0 for its own tokens."),
 ]
-WindowRange = Annotated[
-    str | None,
-    typer.Option(
-        "--window",
-        help="Values that are black and white, such as 0,4095 or -160,240, or auto for robust percentiles.",
-        show_default=False,
-    ),
+SideRule = Annotated[
+    str, typer.Option("--side", help="Rule for the object's side: border, centre, largest, attention or occlusion (the paper's).")
 ]
-PageNumber = Annotated[int | None, typer.Option("--page", help="Page of a file that has several, from 0.", show_default=False)]
-BackendName = Annotated[str, typer.Option("--backend", help="Implementation of the kernels: auto, torch or numba.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace outputs that exist; otherwise they are kept.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")]
+ImageSize = Annotated[int, typer.Option("--size", help="Side in pixels of the square image that the model sees.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
+MAX_PIXELS = "Maximum image size in pixels (decompression-bomb guard); 179 million by default."
 
 
 def _raise_limit(pixels: int | None) -> int | None:
-    """Let Pillow open images of so many pixels: it warns above its limit, and refuses above twice that."""
+    """Let Pillow open images of this many pixels: it warns above its limit, and refuses above twice that."""
     if pixels is not None:
         import PIL.Image
 
@@ -45,26 +41,98 @@ def _raise_limit(pixels: int | None) -> int | None:
     return pixels
 
 
-MaxPixels = Annotated[
-    int | None,
-    typer.Option(
-        "--max-pixels",
-        callback=_raise_limit,
-        help="Open images of so many pixels; by default larger ones than 179 million are refused, because they may be attacks.",
-        show_default=False,
-    ),
-]
+@dataclass(frozen=True)
+class Files:
+    """How images are read and outputs are written."""
+
+    window: Annotated[
+        str | None,
+        typer.Option(help="Values of black and white, such as 0,4095 or -160,240, or auto for robust percentiles."),
+    ] = None
+    page: Annotated[int | None, typer.Option(help="Page of a file that has several, from 0.")] = None
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing outputs; otherwise they are kept.")] = False
+    as_json: AsJson = False
+    max_pixels: Annotated[int | None, typer.Option(callback=_raise_limit, help=MAX_PIXELS)] = None
+
+    def __post_init__(self) -> None:
+        parsed_window(self.window)  # a wrong one is an error before any work
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """The options of a reader of images."""
+        return {"window": parsed_window(self.window), "page": self.page}
+
+
+@dataclass(frozen=True)
+class Growing:
+    """How trees are grown."""
+
+    mask: Annotated[Path | None, typer.Option(help="An image that is black where pixels are outside of all regions.")] = None
+    similarity: Annotated[str, typer.Option(help="Similarity of regions: likelihood, ward, gaussian, cosine or tanimoto.")] = (
+        "likelihood"
+    )
+    compactness: Annotated[
+        float,
+        typer.Option(help="Weight of pixel coordinates. With 0.1 a distance of one pixel counts as much as one Lab unit."),
+    ] = 0.0
+    backend: Annotated[str, typer.Option(help="Implementation of the kernels: auto, torch or numba.")] = "auto"
+
+    @property
+    def tree(self) -> dict[str, Any]:
+        """The options of a tree."""
+        return {"similarity": self.similarity, "compactness": self.compactness, "backend": self.backend}
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameters may be dataclasses of options: typer sees their fields as options of the command."""
+    signature = inspect.signature(command)
+    groups: dict[str, Any] = {name: one.annotation for name, one in signature.parameters.items() if is_dataclass(one.annotation)}
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        made = {name: group(**{one.name: given.pop(one.name) for one in fields(group)}) for name, group in groups.items()}
+        command(**given, **made)
+
+    flat: list[inspect.Parameter] = []
+    for name, one in signature.parameters.items():
+        inside = [(field.name, field.type, field.default) for field in fields(groups[name])] if name in groups else []
+        flat += [_keyword(*each) for each in inside or [(name, one.annotation, one.default)]]
+    run.__signature__ = signature.replace(parameters=flat)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in flat}
+    return run
+
+
+def _keyword(name: str, kind: Any, default: Any) -> inspect.Parameter:
+    without = default is MISSING or default is inspect.Parameter.empty
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=inspect.Parameter.empty if without else default, annotation=kind
+    )
+
+
+def with_examples(examples: Iterable[str], *notes: str) -> str:
+    """The end of a help text: notes and examples, each on a line of its own."""
+    return "\n\n".join([*notes, "Examples:", *examples])  # an empty line keeps the line break
 
 
 def checked_paths(*paths: Path | None) -> None:
-    """Refuse a file that is named twice: an output must replace neither an input nor another output."""
+    """Raise an error if a file is named twice: an output must replace neither an input nor another output."""
     seen: set[Path] = set()
     for path in paths:
         if path is None:
             continue
         if path.resolve() in seen:
-            raise UsageError(f"every input and output is a file of its own, got {path.name!r} twice; give another name")
+            raise UsageError(f"every input and output must be a separate file, got {path.name!r} twice; give another name")
         seen.add(path.resolve())
+
+
+def check_pngs(*paths: Path | None) -> None:
+    """Raise an error for pictures that cannot be written, before any work."""
+    from pixtree.exports.pictures import checked_png
+    from pixtree.files import checked_target
+
+    for path in paths:
+        if path is not None:
+            checked_target(checked_png(path))
 
 
 def parsed_window(text: str | None) -> tuple[float, float] | str | None:

@@ -1,11 +1,11 @@
-"""Progress: a bar as soon as work takes longer than a second, lines or a table of what was done, and silence for programs."""
+"""Progress: a bar as soon as work takes longer than a second, lines or a table of results, and silence for programs."""
 
 import logging
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import typer
 
@@ -17,12 +17,12 @@ PATIENCE = 1.0  # seconds before a bar appears
 
 
 class Progress:
-    """A bar on stderr, if that is a terminal, for work on `total` images; one image pulses, since nobody knows its end.
+    """A bar on stderr, if that is a terminal, for `total` units of work; one unit pulses, since its end is unknown, as does None.
 
-    Lines appear at once, but several images of a terminal are a table at the end: the bar would be between the lines.
+    Lines appear at once, but several images in a terminal become a table at the end: the bar would stand between the lines.
     """
 
-    def __init__(self, total: int, *, as_json: bool = False) -> None:
+    def __init__(self, total: int | None, *, as_json: bool = False) -> None:
         self.total, self.as_json = total, as_json
         self.rows: list[tuple[str, str]] = []
         self.bar: Any = None
@@ -32,21 +32,21 @@ class Progress:
         self.lock = threading.Lock()
         self.words, self.done, self.over = "", 0, False
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> Self:
         if sys.stderr.isatty():
             self.timer.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
     def _appear(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
-        count = () if self.total == 1 else (MofNCompleteColumn(),)
-        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), *count, TimeElapsedColumn())
+        count = () if self.total == 1 else (MofNCompleteColumn(), TextColumn("left"), TimeRemainingColumn())
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), *count)
         with self.lock:
             if self.over:
                 return
@@ -56,25 +56,29 @@ class Progress:
             self.bar.start()
 
     def stage(self, words: str) -> None:
-        """Say what is being done."""
+        """Log and show the present step of the work."""
         logger.info(words)
-        with self.lock:
-            self.words = words
-            if self.bar is not None:
-                self.bar.update(self.task, description=words)
+        self.show(words)
 
-    def advance(self) -> None:
-        """One image is done."""
+    def show(self, words: str, *, done: int | None = None, total: int | None = None) -> None:
+        """Show a text next to the bar, and the units that are done of the total."""
         with self.lock:
-            self.done += 1
+            self.words, self.done, self.total = words, self.done if done is None else done, total or self.total
+            if self.bar is not None:
+                self.bar.update(self.task, description=words, completed=self.done, total=None if self.total == 1 else self.total)
+
+    def advance(self, count: int = 1) -> None:
+        """Count finished units."""
+        with self.lock:
+            self.done += count
             if self.bar is not None:
                 self.bar.update(self.task, completed=self.done)
 
     def report(self, lines: list[str], source: Path, summary: str) -> None:
-        """Print what became of an image, at once or in the table at the end."""
+        """Print the result of an image, at once or in the table at the end."""
         if self.as_json:
             return
-        if self.total > 1 and sys.stdout.isatty():
+        if self.total != 1 and sys.stdout.isatty():
             self.rows.append((str(source), summary))
             return
         if self.total == 1:
@@ -91,7 +95,7 @@ class Progress:
                 self.bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def end(self) -> None:
-        """Take the bar away, and print the table if there is one."""
+        """Remove the bar, and print the table if there is one."""
         self.timer.cancel()
         with self.lock:
             self.over = True
@@ -101,6 +105,15 @@ class Progress:
         if self.rows:
             _show(self.rows)
             self.rows = []
+
+
+class Steps(Progress):
+    """Progress of a training; called after every step with its figures."""
+
+    def __call__(self, step: int, figures: Mapping[str, float]) -> None:
+        """Show a step."""
+        forms = {"loss": "loss {:.5f}", "tokens": "{:.0f} tokens", "images_per_second": "{:.1f} images/s"}
+        self.show(", ".join(form.format(figures[name]) for name, form in forms.items() if name in figures), done=step + 1)
 
 
 def _show(rows: list[tuple[str, str]]) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pixtree.cli.errors import reported
-from pixtree.cli.steps import Steps
+from pixtree.cli.progress import Steps
 
 if TYPE_CHECKING:
     from pixtree.training.running import Run

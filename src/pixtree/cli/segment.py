@@ -1,27 +1,15 @@
 """`pixtree segment`: write the regions of images to files."""
 
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from pixtree.cli.errors import UsageError, reported
-from pixtree.cli.examples import with_examples
 from pixtree.cli.jobs import Done, Job, planned, run
-from pixtree.cli.options import (
-    AsJson,
-    BackendName,
-    Compactness,
-    ImageFiles,
-    MaskFile,
-    MaxPixels,
-    Overwrite,
-    PageNumber,
-    SimilarityName,
-    WindowRange,
-    parsed_window,
-)
+from pixtree.cli.options import Files, Growing, ImageFiles, grouped, parsed_window, with_examples
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,7 +42,7 @@ Relax = Annotated[
     bool, typer.Option("--relax", help="Polish the boundaries; cuts with different counts are then no longer nested.")
 ]
 PartitionerName = Annotated[
-    str | None, typer.Option(help="Use another method, such as grid, quadtree or slic. It takes no other option than --tokens.")
+    str | None, typer.Option(help="Use another method, such as grid, quadtree or slic. It takes --tokens only.")
 ]
 Format = Annotated[
     str | None,
@@ -71,20 +59,30 @@ OverlayStyle = Annotated[str, typer.Option(help="Content of the overlay: boundar
 Tiles = Annotated[
     int | None,
     typer.Option(
-        help="Cut a picture that does not fit into memory in tiles of this side, such as 1024: from a TIFF or .npy file to a .tif "
+        help="Cut an image that does not fit into memory in tiles of this side, such as 1024: from a TIFF or .npy file to a .tif "
         "or .npy file, without seams. Only --tokens and --window go with it.",
         show_default=False,
     ),
 ]
 
 
-class Cutting(NamedTuple):
+@dataclass(frozen=True)
+class Cut:
+    """Which cut of the tree."""
+
+    tokens: Tokens = None
+    criterion: CriterionName = None
+    at_most: AtMostCount = None
+    level: LevelNumber = None
+
+
+class Task(NamedTuple):
     """What is done to every image."""
 
     cut: dict[str, Any]
     options: dict[str, Any]
-    reading: dict[str, Any]
-    mask: Path | None
+    growing: Growing
+    files: Files
     format: str
     style: str
 
@@ -95,60 +93,42 @@ def register(app: typer.Typer) -> None:
 
 
 @reported()
+@grouped
 def segment(
     images: ImageFiles,
     output: Output,
-    tokens: Tokens = None,
-    criterion: CriterionName = None,
-    at_most: AtMostCount = None,
-    level: LevelNumber = None,
+    cut: Cut,
+    growing: Growing,
+    files: Files,
     relax: Relax = False,
-    mask: MaskFile = None,
-    window: WindowRange = None,
-    page: PageNumber = None,
-    similarity: SimilarityName = "likelihood",
-    compactness: Compactness = 0.0,
     partitioner: PartitionerName = None,
-    backend: BackendName = "auto",
     format: Format = None,
     overlay: Overlay = None,
     overlay_style: OverlayStyle = "boundaries",
-    overwrite: Overwrite = False,
-    as_json: AsJson = False,
-    max_pixels: MaxPixels = None,
     tiles: Tiles = None,
 ) -> None:
     """Cut images into connected regions and write them to files."""
-    wanted = {"tokens": tokens, "criterion": criterion, "at_most": at_most, "level": level}
     if tiles is not None:
-        others = (criterion, at_most, level, mask, page, partitioner, format, overlay)
-        usual = (relax, similarity, compactness, backend) == (False, "likelihood", 0.0, "auto")
-        if not usual or any(option is not None for option in others):
+        others = (relax, files.page, partitioner, format, overlay)
+        if growing != Growing() or cut != Cut(cut.tokens) or others != (False, None, None, None, None):
             raise UsageError("--tiles goes with --tokens and --window alone, got another option as well; leave it out")
+        count, window = cut.tokens or DEFAULT_TOKENS, parsed_window(files.window)
         jobs = planned(images, {"output": (output, ".labels.tif")})
-        count, low_high = tokens or DEFAULT_TOKENS, parsed_window(window)
-        run(jobs, lambda job, stage: _tiled(job, count, tiles, low_high, stage), overwrite=overwrite, as_json=as_json)
+        run(jobs, lambda job, stage: _tiled(job, count, tiles, window, stage), files)
         return
-    cutting = Cutting(
-        checked_cut({name: value for name, value in wanted.items() if value is not None}),
-        {
-            "relax": relax,
-            "similarity": similarity,
-            "compactness": compactness,
-            "partitioner": partitioner,
-            "backend": backend,
-        },
-        {"window": parsed_window(window), "page": page},
-        mask,
+    task = Task(
+        checked_cut({name: value for name, value in asdict(cut).items() if value is not None}),
+        growing.tree | {"relax": relax, "partitioner": partitioner},
+        growing,
+        files,
         _checked_format(output, format),
         _checked_style(overlay_style, overlay),
     )
-    outputs = {"output": (output, _ending(cutting.format)), "overlay": (overlay, ".overlay.png")}
-    jobs = planned(images, outputs, mask)
-    run(jobs, lambda job, stage: _segmented(job, cutting, stage), overwrite=overwrite, as_json=as_json)
+    outputs = {"output": (output, _ending(task.format)), "overlay": (overlay, ".overlay.png")}
+    run(planned(images, outputs, growing.mask), lambda job, stage: _segmented(job, task, stage), files)
 
 
-def _segmented(job: Job, cutting: Cutting, stage: Callable[[str], None]) -> Done:
+def _segmented(job: Job, task: Task, stage: Callable[[str], None]) -> Done:
     """One image: read, cut, written."""
     import torch
 
@@ -156,21 +136,21 @@ def _segmented(job: Job, cutting: Cutting, stage: Callable[[str], None]) -> Done
     from pixtree.tasks.segment import segment as segment_image
 
     stage("reading")
-    picture, inside = checked_inside(job.source, cutting.mask, **cutting.reading)
-    _check_room(job.targets["output"], cutting, picture, inside)
+    image, inside = checked_inside(job.source, task.growing.mask, **task.files.reading)
+    _check_room(job.targets["output"], task, image, inside)
     stage("cutting")
-    labels = torch.as_tensor(segment_image(picture, **cutting.cut, mask=inside, **cutting.options))
+    labels = torch.as_tensor(segment_image(image, **task.cut, mask=inside, **task.options))
     stage("writing")
-    done = _written(job, cutting.format, labels, picture)
+    done = _written(job, task.format, labels, image)
     if "overlay" in job.targets:
-        _draw(job.targets["overlay"], cutting.style, picture, labels)
-        done.lines.append(f"{cutting.style} overlay: {job.targets['overlay']}")
+        _draw(job.targets["overlay"], task.style, image, labels)
+        done.lines.append(f"{task.style} overlay: {job.targets['overlay']}")
         done.facts["overlay"] = str(job.targets["overlay"])
     return done
 
 
 def _tiled(job: Job, tokens: int, tile: int, window: Any, stage: Callable[[str], None]) -> Done:
-    """One picture, tile by tile."""
+    """One image, tile by tile."""
     from pixtree.tasks.segment_tiles import segment_tiles
 
     output = job.targets["output"]
@@ -208,23 +188,23 @@ def _checked_style(style: str, overlay: Path | None) -> str:
     return style
 
 
-def _check_room(output: Path, cutting: Cutting, picture: "Tensor", inside: "Tensor | None") -> None:
-    """Refuse more labels than the format holds, before any work; how many a criterion chooses is known only after it."""
+def _check_room(output: Path, task: Task, image: "Tensor", inside: "Tensor | None") -> None:
+    """Raise an error for more labels than the format holds, before any work; the count of a criterion is known only after it."""
     from pixtree.exports import check_room
 
-    pixels = int(inside.sum()) if inside is not None else picture.shape[1] * picture.shape[2]
-    known = pixels if cutting.cut.get("level") == 0 else min(cutting.cut.get("tokens", 1), pixels)
-    check_room(output, known, format=cutting.format, masked=inside is not None and not bool(inside.all()))
+    pixels = int(inside.sum()) if inside is not None else image.shape[1] * image.shape[2]
+    known = pixels if task.cut.get("level") == 0 else min(task.cut.get("tokens", 1), pixels)
+    check_room(output, known, format=task.format, masked=inside is not None and not bool(inside.all()))
 
 
-def _written(job: Job, format: str, labels: "Tensor", picture: "Tensor") -> Done:
-    """Write the regions, and say how many there are, where, and in which coordinates."""
+def _written(job: Job, format: str, labels: "Tensor", image: "Tensor") -> Done:
+    """Write the regions, and report their number, file and coordinates."""
     from pixtree.exports import POLYGONS, write
     from pixtree.exports.georeference import coordinates_of, georeference_of
 
     output = job.targets["output"]
     reference = georeference_of(job.source) if format in POLYGONS else None
-    write(output, labels, format=format, image=picture, file_name=job.source.name, reference=reference)
+    write(output, labels, format=format, image=image, file_name=job.source.name, reference=reference)
     count = int(labels.max()) + 1
     done = Done([f"{count} region{'' if count == 1 else 's'}: {output}"], {"output": str(output), "regions": count})
     if format in POLYGONS:
@@ -233,14 +213,14 @@ def _written(job: Job, format: str, labels: "Tensor", picture: "Tensor") -> Done
     return done
 
 
-def _draw(path: Path, style: str, picture: "Tensor", labels: "Tensor") -> None:
-    from pixtree.exports import pictures
+def _draw(path: Path, style: str, image: "Tensor", labels: "Tensor") -> None:
+    from pixtree.exports import boundaries, mean_colours, random_colours, save_png
 
     match style:
         case "boundaries":
-            drawn = pictures.boundaries(picture, labels)
+            drawn = boundaries(image, labels)
         case "mean":
-            drawn = pictures.mean_colours(picture, labels)
+            drawn = mean_colours(image, labels)
         case _:
-            drawn = pictures.random_colours(labels)
-    pictures.save_png(path, drawn)
+            drawn = random_colours(labels)
+    save_png(path, drawn)

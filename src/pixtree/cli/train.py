@@ -7,8 +7,8 @@ import typer
 
 from pixtree.cli.distill import distill
 from pixtree.cli.errors import reported
+from pixtree.cli.progress import Steps
 from pixtree.cli.recipe import recipe
-from pixtree.cli.steps import Steps
 
 PRESETS = ("default", "paper")
 

@@ -1,17 +1,15 @@
-"""Partitions and trees as files: label maps, polygons, annotations, pictures."""
+"""Partitions and trees as files, pictures and data for other programs."""
 
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pixtree.exports import geofiles
 from pixtree.exports import labels as maps
-from pixtree.exports.georeference import Georeference, georeference_of
-from pixtree.exports.graphs import region_graph, skimage_rag
+from pixtree.exports.georeference import DRIVERS, GEO_SUFFIXES, Georeference, check_geopandas, georeference_of, write_geofile
 from pixtree.exports.labels import LabelsLike, check_values, checked_format, format_by_suffix, write_labels
 from pixtree.exports.levels import level_stack
 from pixtree.exports.pictures import boundaries, contour_map, displayed, mean_colours, random_colours, save_png
-from pixtree.exports.regions import coco, geojson
+from pixtree.exports.regions import coco, geojson, region_graph, skimage_rag
 from pixtree.files import write_json
 
 if TYPE_CHECKING:
@@ -34,21 +32,21 @@ __all__ = [
     "write",
 ]
 
-SUFFIXES = {**maps.SUFFIXES, ".geojson": "geojson", ".coco.json": "coco", **geofiles.SUFFIXES}
+SUFFIXES = {**maps.SUFFIXES, ".geojson": "geojson", ".coco.json": "coco", **GEO_SUFFIXES}
 FORMATS = tuple(dict.fromkeys(SUFFIXES.values()))
-POLYGONS = ("geojson", *geofiles.SUFFIXES.values())  # formats with coordinates
+POLYGONS = ("geojson", *GEO_SUFFIXES.values())  # formats with coordinates
 
 
 def format_of(path: str | Path, format: str | None = None) -> str:
-    """The format of an output: the one that is named, else the one of its suffix; refused if a package for it is missing."""
+    """The format of an output: the given one, else that of its suffix; an error if a package for it is missing."""
     found = format_by_suffix(path, SUFFIXES) if format is None else checked_format(format, FORMATS)
-    if found in geofiles.DRIVERS:
-        geofiles.check_geopandas()
+    if found in DRIVERS:
+        check_geopandas()
     return found
 
 
 def check_room(path: str | Path, regions: int, *, format: str | None = None, masked: bool = False) -> None:
-    """Refuse more regions than the format can number, before they are made."""
+    """Raise an error for more regions than the format can number, before they are made."""
     if format_of(path, format) == "png":
         check_values(regions - 1 + masked)
 
@@ -77,7 +75,7 @@ def write(
         case "geojson":
             write_json(path, geojson(labels, image, reference))
         case "gpkg" | "shp" as geographic:
-            geofiles.write_geofile(path, geojson(labels, image, reference), geographic, reference)
+            write_geofile(path, geojson(labels, image, reference), geographic, reference)
         case "coco":
             write_json(path, coco(labels, file_name=file_name))
         case label_format:

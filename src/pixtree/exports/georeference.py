@@ -1,6 +1,11 @@
-"""Georeference: where on Earth the pixels of an image lie, as its file says; read by rasterio, an extra."""
+"""Georeference: where on Earth the pixels of an image lie, read by rasterio; and GeoPackages and shapefiles, written by geopandas.
+
+Both packages are extras.
+"""
 
 import os
+import shutil
+import tempfile
 import warnings
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -9,18 +14,22 @@ from typing import Any
 
 import numpy as np
 
+from pixtree.files import checked_target, replacing
+
 INSTALL = "run pip install 'pixtree[geo]'"
 PIXELS = "pixel corners (x, y), y down"
 GEO_TAGS = (33550, 33922, 34264, 34735)  # of a TIFF: pixel scale, tie points, transformation, keys of the coordinate system
+GEO_SUFFIXES = {".gpkg": "gpkg", ".shp": "shp"}
+DRIVERS = {"gpkg": "GPKG", "shp": "ESRI Shapefile"}
 
 
 @dataclass(frozen=True)
 class Georeference:
     """From pixel corners to coordinates: x = a · column + b · row + c, y = d · column + e · row + f.
 
-    crs: the coordinate reference system, such as "EPSG:32633", or as WKT; None where the file does not say.
+    crs: the coordinate reference system, such as "EPSG:32633", or as WKT; None where the file names none.
 
-    >>> from pixtree.exports.georeference import Georeference
+    >>> from pixtree.exports import Georeference
     >>> north_up = Georeference((10.0, 0.0, 500000.0, 0.0, -10.0, 5000000.0), "EPSG:32633")
     >>> north_up.placed([[0, 0], [2, 1]])
     [[500000.0, 5000000.0], [500020.0, 4999990.0]]
@@ -48,7 +57,7 @@ class Georeference:
 
 
 def georeference_of(path: str | os.PathLike[str]) -> Georeference | None:
-    """The georeference of an image file, or of the world file beside it; None if it has none, or where rasterio is missing."""
+    """The georeference of an image file, or of its world file; None if there is none, or if rasterio is not installed."""
     if find_spec("rasterio") is None:
         return None
     import rasterio
@@ -70,7 +79,7 @@ def georeference_of(path: str | os.PathLike[str]) -> Georeference | None:
 
 
 def coordinates_of(path: str | os.PathLike[str], found: Georeference | None) -> str:
-    """One clause for users: which coordinates polygons of this file have, and why."""
+    """A clause for users: the coordinates that polygons of this file have, and why."""
     if found is not None:
         return str(found)
     if find_spec("rasterio") is None and _has_geo_tags(Path(path)):
@@ -87,3 +96,31 @@ def _has_geo_tags(path: Path) -> bool:
             return any(tag in tags for tag in GEO_TAGS)
     except (OSError, SyntaxError):
         return False
+
+
+def check_geopandas() -> None:
+    """Raise an error unless geopandas is installed."""
+    if find_spec("geopandas") is None:
+        raise ImportError(f"a GeoPackage or shapefile needs geopandas, which is not installed; {INSTALL}, or write .geojson")
+
+
+def write_geofile(path: str | Path, collection: dict[str, Any], format: str, reference: Georeference | None) -> None:
+    """Write a GeoJSON FeatureCollection as GeoPackage or shapefile; mean colours become the columns red, green and blue."""
+    check_geopandas()
+    import geopandas
+
+    rows = [feature | {"properties": _columns(feature["properties"])} for feature in collection["features"]]
+    frame = geopandas.GeoDataFrame.from_features(rows, crs=None if reference is None else reference.crs)
+    target = checked_target(path)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".pixtree-") as folder:
+        made = Path(folder) / f"{target.stem}.{format}"
+        frame.to_file(made, driver=DRIVERS[format])
+        # A shapefile is several files: the named one comes last, so that it exists only if all others do.
+        for part in sorted(Path(folder).iterdir(), key=lambda file: file.suffix == made.suffix):
+            with replacing(target.with_suffix(part.suffix) if part != made else target) as temporary:
+                shutil.move(part, temporary)
+
+
+def _columns(properties: dict[str, Any]) -> dict[str, Any]:
+    plain = {name: value for name, value in properties.items() if name != "mean_color"}
+    return plain | dict(zip(("red", "green", "blue"), properties.get("mean_color", ()), strict=False))

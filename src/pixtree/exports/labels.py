@@ -26,7 +26,7 @@ def write_labels(path: str | Path, labels: LabelsLike, *, format: str | None = N
     """Write a label map; the suffix decides how, unless `format` does ("png", "tiff", "npz").
 
     - `.png`: 16 bit grey. The values are the labels; when some pixels are outside a mask (negative), label + 1 is stored and
-      0 means outside. The PNG's Description says which. At most 65,536 values fit.
+      0 means outside. The PNG's Description names which. At most 65,536 values fit.
     - `.tif`, `.tiff`: 32-bit signed integers, the labels themselves; outside is negative.
     - `.npz`: `labels` int32 (H, W), or (B, H, W) for several images; `counts` (B,) regions per image; `version`.
     """

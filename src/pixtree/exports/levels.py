@@ -182,7 +182,7 @@ def _seen(plane: Plane, corner: tuple[int, int], size: tuple[int, int]) -> NDArr
     inverse = np.linalg.inv(plane.matrix)
     shift = inverse @ (np.array(corner) - plane.origin)
     data = (*inverse[0], shift[0], *inverse[1], shift[1])
-    stored = Image.fromarray(plane.regions + 1)  # transform fills with 0 what lies beside the plane
+    stored = Image.fromarray(plane.regions + 1)  # transform fills the space around the plane with 0
     return np.asarray(stored.transform(size, Image.Transform.AFFINE, data, Image.Resampling.NEAREST)) - 1
 
 

@@ -1,4 +1,4 @@
-"""Regions as records: GeoJSON polygons and COCO annotations."""
+"""Regions as data for other programs: GeoJSON polygons, COCO annotations, and graphs for networkx and scikit-image."""
 
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -14,10 +14,12 @@ from pixtree.kernels.cracks import Rings, rings, without_collinear
 from pixtree.trees.partition import Partition
 
 if TYPE_CHECKING:
+    import networkx
+
     from pixtree.images import Image
 
 Json = dict[str, Any]
-LONGITUDE_LATITUDE = "EPSG:4326"  # what GeoJSON means unless it says otherwise
+LONGITUDE_LATITUDE = "EPSG:4326"  # the default of GeoJSON
 LONGEST_CODE = 7  # characters of a 32-bit count, 5 bits each
 
 
@@ -26,7 +28,7 @@ def geojson(labels: LabelsLike, image: "Image | None" = None, reference: Georefe
 
     Coordinates are those of the georeference, as `georeference_of` reads it from a file: y runs up, and the member `crs` names the
     reference system unless it is longitude and latitude. Without one they are pixel corners (x, y) with y downwards, not longitude
-    and latitude. The member `pixtree` says which. Rings are closed, wound as RFC 7946 asks (outer rings positive in the shoelace
+    and latitude. The member `pixtree` names which. Rings are closed, wound as RFC 7946 asks (outer rings positive in the shoelace
     formula over (x, y), holes negative), with corners only where they turn. A label of several 4-connected pieces is a
     MultiPolygon. Properties: `label`, `area` in pixels, and with an image `mean_color` (R, G, B in 0..255).
     """
@@ -46,7 +48,7 @@ def geojson(labels: LabelsLike, image: "Image | None" = None, reference: Georefe
 def coco(labels: LabelsLike, *, file_name: str = "") -> Json:
     """COCO records of one image: `images`, `categories` (one, named region) and one annotation per label.
 
-    Segmentations are compressed run lengths, byte for byte what pycocotools makes of the same masks; boxes are x, y, width,
+    Segmentations are compressed run lengths, byte for byte those of pycocotools for the same masks; boxes are x, y, width,
     height. Annotation ids are label + 1, as the format counts from 1.
     """
     present, regions = numbered(labels)
@@ -71,6 +73,57 @@ def coco(labels: LabelsLike, *, file_name: str = "") -> Json:
         "categories": [{"id": 1, "name": "region", "supercategory": ""}],
         "annotations": annotations,
     }
+
+
+def region_graph(labels: LabelsLike, image: "Image | None" = None, **reading: Any) -> "networkx.Graph[int]":
+    """A networkx graph with one node per label and one edge per pair that touches.
+
+    Nodes have `area` in pixels and `box` (top, left, bottom, right), edges `boundary`, the count of pixel edges between the two.
+    With an image nodes have `mean_color` (R, G, B in 0..255) as well, and edges `weight`, the distance of the two colours.
+    reading: window= and page= of the image.
+    """
+    import networkx
+
+    present, boxes, areas, pairs, shared, colours = _parts(labels, image, reading)
+    graph: networkx.Graph[int] = networkx.Graph()
+    for region, label in enumerate(present):
+        graph.add_node(label, area=areas[region], box=tuple(boxes[region]))
+        if colours is not None:
+            graph.nodes[label]["mean_color"] = tuple(colours[region].tolist())
+    for (first, second), boundary in zip(pairs, shared, strict=True):
+        graph.add_edge(present[first], present[second], boundary=boundary)
+        if colours is not None:
+            graph.edges[present[first], present[second]]["weight"] = float(np.linalg.norm(colours[first] - colours[second]))
+    return graph
+
+
+def skimage_rag(labels: LabelsLike, image: "Image", **reading: Any) -> Any:
+    """scikit-image's RAG, as its rag_mean_color makes it with connectivity=1, for cut_threshold, merge_hierarchical and others."""
+    from skimage import graph as of_skimage
+
+    present, _, areas, pairs, _, colours = _parts(labels, image, reading)
+    assert colours is not None
+    graph: Any = of_skimage.RAG()  # type: ignore[no-untyped-call]
+    for region, label in enumerate(present):
+        total = colours[region] * areas[region]
+        graph.add_node(
+            label, **{"labels": [label], "pixel count": areas[region], "total color": total, "mean color": colours[region]}
+        )
+    for first, second in pairs:
+        graph.add_edge(present[first], present[second], weight=float(np.linalg.norm(colours[first] - colours[second])))
+    graph.max_id = max(present)
+    return graph
+
+
+def _parts(
+    labels: LabelsLike, image: "Image | None", reading: dict[str, Any]
+) -> tuple[list[int], list[list[int]], list[int], list[list[int]], list[int], NDArray[np.float64] | None]:
+    """Labels that occur; of each its box and area; pairs of places that touch and their shared edges; mean colours."""
+    present, regions = numbered(labels)
+    partition = Partition(torch.from_numpy(regions)[None])
+    pairs, shared = partition.adjacency()
+    colours = None if image is None else region_colours(displayed(image, regions.shape, **reading), regions)
+    return present.tolist(), partition.boxes().tolist(), partition.areas().tolist(), pairs.tolist(), shared.tolist(), colours
 
 
 def _polygons(regions: NDArray[np.int32], count: int) -> list[list[Any]]:
@@ -119,7 +172,7 @@ def run_lengths(regions: NDArray[np.int32]) -> list[str]:
     """The masks of a numbered map's regions (all that occur) as COCO's compressed run-length strings.
 
     A mask is read column by column as counts of zeros and ones in turn, zeros first. All masks at once: the runs of the
-    map, sorted by region, are the ones; what lies between two runs of a region are its zeros. O(HW).
+    map, sorted by region, are the ones; the gaps between the runs of a region are its zeros. O(HW).
     """
     sequence = regions.T.ravel()
     start = np.flatnonzero(np.diff(sequence, prepend=-2))
@@ -147,7 +200,7 @@ def _counts(
 def _strings(counts: NDArray[np.int64], offsets: NDArray[np.int64]) -> list[str]:
     """COCO's text of counts: from the fourth on the difference to the last but one, in 5-bit characters, low bits first.
 
-    The sixth bit of a character says that more follow; 48 is added to land in printable ASCII.
+    The sixth bit of a character marks that more follow; 48 is added to land in printable ASCII.
     """
     place = np.arange(len(counts)) - np.repeat(offsets[:-1], np.diff(offsets))
     rest = counts - np.where(place > 2, np.roll(counts, 2), 0)

@@ -16,15 +16,14 @@ from pixtree.tokenizer.tokenizer import Tokenizer
 from pixtree.trees.criteria import Criterion
 from pixtree.trees.cuts import AtMost
 from pixtree.trees.partition import Partition
+from pixtree.vector.budgets import Limits, OutOfReachError, best_drawing
 from pixtree.vector.drawing import Drawing, over_white
+from pixtree.vector.line_drawing import LineDrawing, line_drawing
 from pixtree.vector.potrace import TracedLayers, check_program, traced_layers
 from pixtree.vector.presets import with_preset
 from pixtree.vector.regions.flat import FlatColours, flat_colours
 from pixtree.vector.regions.thin import with_thin_lines
-from pixtree.vector.search import Limits, OutOfReachError, best_drawing
-from pixtree.vector.strokes.drawing import LineDrawing, line_drawing
-from pixtree.vector.svg.document import Markup
-from pixtree.vector.svg.text import Svg
+from pixtree.vector.svg import Markup, Svg
 from pixtree.vector.tracing import Source, Tracing
 
 GREY = (0.299, 0.587, 0.114)

@@ -10,18 +10,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pixtree.kernels.cracks import PlanarMap
-from pixtree.vector.outlines.flattening import flattened
-from pixtree.vector.outlines.pieces import Outlines
+from pixtree.vector.outlines.pieces import Outlines, flattened
 from pixtree.vector.outlines.trapping import TRAP, outer_areas, painting_order, trapped
-from pixtree.vector.paint.coverage import Coverage, composite, cover
-from pixtree.vector.svg.document import Markup, Shapes, document
-from pixtree.vector.svg.pathdata import path_data
-from pixtree.vector.svg.text import Svg
+from pixtree.vector.paint import Coverage, composite, cover
+from pixtree.vector.path_data import path_data
+from pixtree.vector.svg import Markup, Shapes, Svg, document
 
 Array = NDArray[Any]
 Planes = TypeVar("Planes", NDArray[Any], Tensor)
 MOST_COPIED = 190_000  # shapes: resvg refuses documents of more than a million elements, and every copy of a shape is one
-EMPTY = 0.02  # square pixels: what is left of a shape of artwork whose pixels are all blends of its neighbours
+EMPTY = 0.02  # square pixels: the rest of an artwork's shape whose pixels are all blends of its neighbours
 HIDDEN, SOLID = 8.0, 245.0  # alpha, of 255, below which a shape is not drawn, and from which on it is opaque
 
 
@@ -31,8 +29,8 @@ class Drawing(Svg):
 
     colours (N, 3) float64 in 0…255, or (N, 4): colours times alpha, and alpha. layers (N,): shapes of one do not touch; `groups`
     are nested lists of shapes.
-    cells: per pixel and axis, of the grid on which the arcs were found. artwork: whether the picture was taken as flat artwork
-    rather than as a photograph.
+    cells: per pixel and axis, of the grid on which the arcs were found. artwork: whether the image was traced as flat
+    artwork rather than as a photograph.
     """
 
     arcs: PlanarMap
@@ -56,13 +54,13 @@ class Drawing(Svg):
 
     @cached_property
     def drawn(self) -> NDArray[np.bool_]:
-        """Which shapes (N,) are written: not those that are invisible, nor those of artwork that have no area."""
+        """Which shapes (N,) are written: neither invisible ones nor those of artwork that have no area."""
         visible: NDArray[np.bool_] = self.alpha > 0
         return visible & (outer_areas(self.arcs, self.outlines) > EMPTY) if self.artwork else visible
 
     @cached_property
     def alpha(self) -> NDArray[np.float64]:
-        """Opacity (N,) of the shapes, 0…1: exactly 0 for what is invisible, exactly 1 for what is opaque."""
+        """Opacity (N,) of the shapes, 0…1: exactly 0 for invisible, exactly 1 for opaque ones."""
         if self.colours.shape[1] == 3:
             return np.ones(len(self.colours))
         alpha = self.colours[:, 3]
@@ -108,7 +106,7 @@ class Drawing(Svg):
         return cover(points * (zoom / self.cells), offsets, loops, self.order, self._shape(zoom))
 
     def pixels(self, zoom: int = 1) -> NDArray[np.float32]:
-        """The picture that a renderer shows over white at `zoom` times the native size, (H, W, 3) in 0…255.
+        """The drawing as a renderer shows it over white at `zoom` times the native size, (H, W, 3) in 0…255.
 
         >>> import numpy as np, pixtree
         >>> pixtree.vectorize(np.zeros((8, 9), np.uint8), paths=1).pixels(zoom=2).shape

@@ -1,6 +1,6 @@
 """The paper's way to SVG: partitions as layers, one over the other, each region traced by the potrace program. [`tab:imagetrace`]
 
-Potrace is free software under the GPL: it runs as a program of its own where it is installed and is no part of pixtree.
+Potrace is free software under the GPL: it runs as a separate program where it is installed and is not part of pixtree.
 """
 
 import re
@@ -15,8 +15,7 @@ from torch import Tensor
 
 from pixtree.runtime.threads import each
 from pixtree.trees.partition import Partition
-from pixtree.vector.svg.document import hexadecimal
-from pixtree.vector.svg.text import SvgText
+from pixtree.vector.svg import SvgText, hexadecimal, root_element
 
 MARGIN = 1  # pixels around a region that potrace is given
 PROGRAM = "potrace"
@@ -27,19 +26,19 @@ class TracedLayers(SvgText):
 
 
 def check_program() -> None:
-    """Refuse to start where there is no potrace."""
+    """Raise an error unless potrace is installed."""
     if shutil.which(PROGRAM) is None:
-        raise ValueError("style='paper' runs the potrace program, found none on the PATH; install potrace or take style='smooth'")
+        raise ValueError("style='paper' runs the potrace program, which is not on the PATH; install potrace or take style='smooth'")
 
 
 def traced_layers(planes: Tensor, partitions: Sequence[Partition]) -> TracedLayers:
-    """Every region of every partition of an image (3, H, W) float32 in 0…255 as one path; the first partition is at the bottom."""
+    """Every region of every partition of an image (3, H, W) float32 in 0…255 as one path; the first partition lies lowest."""
     check_program()
     height, width = int(planes.shape[1]), int(planes.shape[2])
     layers = [_layer(partition, planes) for partition in partitions]
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
     body = "".join(f"<g>{''.join(layer)}</g>" for layer in layers)
-    return TracedLayers(f"{head}{body}</svg>", sum(len(layer) for layer in layers), (width, height))
+    text = f"{root_element((width, height), 1, body)}{body}</svg>"
+    return TracedLayers(text, sum(len(layer) for layer in layers), (width, height))
 
 
 def _layer(partition: Partition, planes: Tensor) -> list[str]:
@@ -62,7 +61,7 @@ def _path(labels: NDArray[np.int64], region: int, box: list[int], fill: NDArray[
     command = [PROGRAM, "--svg", "--turdsize", "0", "--output", "-", "-"]
     traced = subprocess.run(command, input=bitmap, capture_output=True, check=False)
     if traced.returncode != 0:
-        raise OSError(f"potrace must trace every region, it failed ({traced.stderr.decode(errors='replace').strip()}); check it")
+        raise OSError(f"potrace must trace every region, but failed ({traced.stderr.decode(errors='replace').strip()}); check it")
     data = " ".join(re.findall(r'\bd="([MmLlHhVvCcSsZz0-9 .,\-+\n]*)"', traced.stdout.decode()))
     place = f"translate({left - MARGIN},{top - MARGIN + height}) scale(.1,-.1)"
     return f'<path fill="{hexadecimal(fill)}" transform="{place}" d="{" ".join(data.split())}"/>'

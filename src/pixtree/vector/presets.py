@@ -2,7 +2,7 @@
 
 from typing import Any
 
-# Each is a set of the options of `vectorize`; options given beside a preset win.
+# Each is a set of options of `vectorize`; options given as well as a preset win.
 PRESETS: dict[str, dict[str, Any]] = {
     "photo": {"paths": 3000, "points": 60_000, "style": "polyline"},
     "poster": {"paths": 1000, "colors": 16, "style": "smooth", "artwork": True, "tolerance": 0.6},

@@ -9,30 +9,29 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pixtree.kernels.cracks import PlanarMap, planar_map
-from pixtree.vector.artwork import trace_artwork
+from pixtree.runtime.jit import kernel
 from pixtree.vector.drawing import Drawing
 from pixtree.vector.outlines.beziers import fit_curves
+from pixtree.vector.outlines.joints import fit_shapes
 from pixtree.vector.outlines.pieces import Outlines, exact_outlines
 from pixtree.vector.outlines.placement import Samples, place_samples
 from pixtree.vector.outlines.polylines import fit_polylines
-from pixtree.vector.paint.layers import layers_of
-from pixtree.vector.paint.palette import limited_palette
-from pixtree.vector.paint.registration import registered
-from pixtree.vector.regions.blends import near_alpha_edges, without_blends
-from pixtree.vector.regions.colours import mean_colours, modal_colours, one_coloured
+from pixtree.vector.outlines.primitives import Prices
+from pixtree.vector.paint import Coverage, composite, layers_of
+from pixtree.vector.regions.colours import limited_palette, mean_colours, modal_colours, one_coloured
 from pixtree.vector.regions.flat import FlatColours
-from pixtree.vector.regions.grouping import groups_of
-from pixtree.vector.regions.growing import grow_regions, pixel_weights
+from pixtree.vector.regions.growing import groups_of, grow_regions, near_alpha_edges, pixel_weights, without_blends
 from pixtree.vector.regions.merging import Agglomeration
 from pixtree.vector.regions.refinement import enlarged, refined
-from pixtree.vector.svg.document import Markup
+from pixtree.vector.svg import Markup
 
 Array = NDArray[Any]
 STYLES = ("polyline", "smooth", "polygon")
 SMALLEST_FEATURE = 20_000.0  # squared error (grey levels²) below which a region of artwork is the remainder of a blend
 SAME_COLOUR = 1e-6  # the same for regions whose colours look equal
-UNITS = {"polyline": 4, "smooth": 10}  # grid steps per pixel
+UNITS = {"polyline": 4, "smooth": 10, "artwork": 20}  # grid steps per pixel
 STIFFNESS = 0.04  # of boundaries as they are refined: characters that an edge of a cell is taken to cost
+PRICES = Prices(noise=0.1, line=6.0, circle=6.0)  # noise as a share of the tolerance
 
 
 @dataclass(frozen=True)
@@ -190,3 +189,64 @@ def _shared(colours: Array, labels: Array, palette: Array | None) -> Array:
     area = np.bincount(labels[labels >= 0].ravel(), minlength=len(palette)).astype(np.float64)
     total = np.stack([np.bincount(palette, colours[:, c] * area) for c in range(colours.shape[1])], axis=1)
     return np.asarray((total / np.maximum(np.bincount(palette, area), 1)[:, None])[palette])
+
+
+def trace_artwork(labels: NDArray[np.int32], planes: Array, colours: Array, *, tolerance: float, markup: Markup) -> Drawing:
+    """The drawing of a label map (H, W) with regions 0…N−1 of colours (N, C), −1 outside; planes (C, H, W) in 0…255.
+
+    Boundaries run where the blends of the pixels on both sides put them, and lines and arcs are fitted to that.
+    """
+    arcs = planar_map(labels)
+    prices = PRICES._replace(noise=PRICES.noise * tolerance)
+    samples = place_samples(arcs, planes, colours, labels=labels)
+    outlines = fit_shapes(samples, arcs, unit=UNITS["artwork"], prices=prices)
+    return Drawing(arcs, outlines, colours, layers_of(arcs), markup, artwork=True)
+
+
+def registered(drawing: Drawing, planes: Array, *, rounds: int, fixed: Array, palette: Array | None = None) -> Drawing:
+    """The drawing after `rounds` of: paint it, change every colour by the mean error over what its shape covers.
+
+    planes: (3 or 4, H, W) float32 in 0…255 with as many values per pixel as the drawing has cells; fixed: (N,) bool, whose colour
+    stays; palette: (N,) as in `trace`.
+    """
+    if rounds == 0:
+        return drawing
+    coverage = drawing.coverage(drawing.cells)
+    for _ in range(rounds):
+        error, area = _error_of(drawing, coverage, planes)
+        if palette is not None:
+            area = np.bincount(palette, area)[palette]
+            error = np.stack([np.bincount(palette, error[:, c])[palette] for c in range(len(planes))], axis=1)
+        change = np.where(fixed[:, None], 0.0, error / np.maximum(area, 1.0)[:, None])
+        drawing = replace(drawing, colours=np.clip(drawing.colours + change, 0, 255))
+    return drawing
+
+
+def _error_of(drawing: Drawing, coverage: Coverage, planes: Array) -> tuple[Array, Array]:
+    """Sums (N, C) of what planes (C, H, W) have more than the drawing over each shape, and the shapes' areas (N,)."""
+    colours, shape = np.clip(drawing.colours, 0, 255), planes.shape[1:]
+    sums, area = [], np.zeros(0)
+    for first in range(0, len(planes), 3):  # renderings have three channels: alpha takes all of them for itself
+        part = np.minimum(np.arange(first, first + 3), len(planes) - 1)
+        shown = composite(coverage, colours[:, part], drawing.order, (shape[0], shape[1])).reshape(-1, 3)
+        lack, area = error_sums(coverage, drawing.order, planes[part].reshape(3, -1), shown)
+        sums.append(lack)
+    return np.concatenate(sums, axis=1)[:, : len(planes)], area
+
+
+@kernel
+def error_sums(coverage: Coverage, order: Array, planes: Array, shown: Array) -> tuple[Array, Array]:
+    """Sums of planes (3, P) − shown (P, 3) over the pixels of every shape, by its share of them: (N, 3); and its area (N,)."""
+    offsets, begin, end, share = coverage
+    error, area = np.zeros((len(order), 3)), np.zeros(len(order))
+    for k in range(len(order)):
+        shape = order[k]
+        for run in range(offsets[k], offsets[k + 1]):
+            part = share[run]
+            area[shape] += part * (end[run] - begin[run])
+            for c in range(3):
+                lack = 0.0
+                for pixel in range(begin[run], end[run]):
+                    lack += planes[c, pixel] - shown[pixel, c]
+                error[shape, c] += part * lack
+    return error, area

@@ -5,7 +5,7 @@ import pytest
 
 from pixtree.kernels.cracks import planar_map
 from pixtree.vector.outlines.beziers import fit_cubic, fit_curves, line_deviation, tangent
-from pixtree.vector.outlines.flattening import flattened
+from pixtree.vector.outlines.pieces import flattened
 from pixtree.vector.outlines.placement import Samples, crack_middles
 
 CENTRE, RADIUS = np.array([20.0, 20.0]), 11.0

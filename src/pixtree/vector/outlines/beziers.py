@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from pixtree.kernels.cracks import PlanarMap
 from pixtree.runtime.jit import inlined, kernel
 from pixtree.vector.outlines.pieces import Outlines
-from pixtree.vector.outlines.placement import Samples
-from pixtree.vector.outlines.polylines import runs_along_border
+from pixtree.vector.outlines.placement import Samples, along_border, turn_cosine
 
 Array = NDArray[Any]
 REACH = 4  # samples on either side by which a corner is judged
@@ -21,17 +20,14 @@ ITERATIONS = 4
 
 def fit_curves(samples: Samples, arcs: PlanarMap, *, unit: int, tolerance: float) -> Outlines:
     """Curves and lines no farther than `tolerance` pixels from the samples; split where that fails (Schneider's method)."""
-    points, offsets, controls, curved = cheapest_curves(
-        arcs.offsets, arcs.corners, samples.points, samples.offsets, unit, tolerance, *arcs.shape
-    )
+    points, offsets, controls, curved = cheapest_curves(samples, along_border(arcs), unit, tolerance)
     return Outlines(points, offsets, unit, controls, curved)
 
 
 @kernel
-def cheapest_curves(
-    corner_offsets: Array, corners: Array, samples: Array, starts: Array, unit: int, tolerance: float, height: int, width: int
-) -> tuple[Array, Array, Array, Array]:
-    """Vertices, offsets, control points and kinds of `fit_curves`."""
+def cheapest_curves(placed: Samples, border: Array, unit: int, tolerance: float) -> tuple[Array, Array, Array, Array]:
+    """Vertices, offsets, control points and kinds of `fit_curves`; arcs along the `border` (A,) of the image are one line."""
+    samples, starts = placed
     arcs = len(starts) - 1
     total = starts[arcs]
     points, controls = np.empty((total, 2), np.int32), np.zeros((total, 4), np.int32)
@@ -51,7 +47,7 @@ def cheapest_curves(
         path[:count] = samples[starts[arc] : starts[arc + 1]]
         put_vertex(points, used, path[0], unit)
         used += 1
-        if runs_along_border(corner_offsets[arc], corners, height, width):
+        if border[arc]:
             put_vertex(points, used, path[count - 1], unit)
             used += 1
             continue
@@ -108,14 +104,11 @@ def find_corners(path: Array, count: int, is_corner: Array) -> None:
 
 @inlined
 def turn_at(path: Array, k: int, count: int) -> Any:
-    """Cosine of the angle between the ways in and out of a sample, 1 where it goes straight on."""
+    """Cosine of the change of direction at a sample, 1 next to the ends."""
     reach = min(REACH, k, count - 1 - k)
     if reach < 2:
         return 1.0
-    in_x, in_y = path[k, 0] - path[k - reach, 0], path[k, 1] - path[k - reach, 1]
-    out_x, out_y = path[k + reach, 0] - path[k, 0], path[k + reach, 1] - path[k, 1]
-    size = np.sqrt((in_x * in_x + in_y * in_y) * (out_x * out_x + out_y * out_y))
-    return (in_x * out_x + in_y * out_y) / max(size, 1e-9)
+    return turn_cosine(path, k - reach, k, k + reach)
 
 
 @inlined

@@ -10,7 +10,7 @@ from pixtree.runtime.jit import inlined, kernel
 from pixtree.vector.outlines.fits import CIRCLE, LINE
 from pixtree.vector.outlines.pieces import Outlines
 from pixtree.vector.outlines.placement import Samples
-from pixtree.vector.outlines.primitives import Prices, pieces_of
+from pixtree.vector.outlines.primitives import Pieces, Prices, pieces_of
 
 Array = NDArray[Any]
 SNAP = 0.16  # pixels by which the end of a line may move to take a direction that others have
@@ -27,8 +27,8 @@ def fit_shapes(samples: Samples, arcs: PlanarMap, *, unit: int, prices: Prices) 
     """Outlines of lines and circular arcs whose corners are sharp."""
     pieces = pieces_of(samples, arcs, prices)
     snap_directions(pieces.kind, pieces.place, pieces.length, np.argsort(-pieces.length, kind="stable"))
-    ends = meeting_points(arcs.offsets, arcs.corners, samples.points, samples.offsets, *pieces, *arcs.shape)
-    points, offsets, *rest = outlines_of(pieces.offsets, pieces.kind, pieces.place, pieces.length, ends, unit)
+    ends = meeting_points(arcs.offsets, arcs.corners, samples, pieces, *arcs.shape)
+    points, offsets, *rest = outlines_of(pieces, ends, unit)
     return Outlines(points, offsets, unit, *rest)
 
 
@@ -89,23 +89,12 @@ def meeting(kind: Array, place: Array, length: Array, a: int, b: int, x: float, 
 
 
 @kernel
-def meeting_points(
-    corner_offsets: Array,
-    corners: Array,
-    samples: Array,
-    starts: Array,
-    offsets: Array,
-    first: Array,
-    last: Array,
-    kind: Array,
-    place: Array,
-    length: Array,
-    height: int,
-    width: int,
-) -> Array:
+def meeting_points(corner_offsets: Array, corners: Array, placed: Samples, pieces: Pieces, height: int, width: int) -> Array:
     """Both ends (P, 4) of every piece: inside an arc where neighbours meet, at its ends where all arcs of the junction do."""
+    samples, starts = placed
+    offsets, _, last, kind, place, length = pieces
     arcs = len(offsets) - 1
-    ends = np.empty((len(first), 4))
+    ends = np.empty((len(kind), 4))
     number = np.full((height + 1) * (width + 1), -1, np.int32)  # of the junctions
     heads = np.full(2 * arcs, -1, np.int32)
     following = np.full(2 * arcs, -1, np.int32)
@@ -140,7 +129,6 @@ def meeting_points(
             following[half] = heads[number[where]]
             heads[number[where]] = half
     for junction in range(junctions):
-        x0, y0 = 0.0, 0.0
         half = heads[junction]
         arc = half // 2
         corner = corners[corner_offsets[arc + 1] - 1] if half % 2 else corners[corner_offsets[arc]]
@@ -175,10 +163,9 @@ def meeting_points(
 
 
 @kernel
-def outlines_of(
-    offsets: Array, kind: Array, place: Array, length: Array, ends: Array, unit: int
-) -> tuple[Array, Array, Array, Array, Array]:
+def outlines_of(pieces: Pieces, ends: Array, unit: int) -> tuple[Array, Array, Array, Array, Array]:
     """Vertices, offsets, control points, kinds and signed radii of `Outlines`."""
+    offsets, _, _, kind, place, length = pieces
     arcs = len(offsets) - 1
     room = 5 * len(kind) + arcs
     points, controls = np.empty((room, 2), np.int32), np.zeros((room, 4), np.int32)
@@ -191,11 +178,10 @@ def outlines_of(
         points[used, 0], points[used, 1] = int(np.rint(ends[head, 0] * unit)), int(np.rint(ends[head, 1] * unit))
         used += 1
         for piece in range(offsets[arc], offsets[arc + 1]):
-            x1, y1 = ends[piece, 2], ends[piece, 3]
             if kind[piece] == CIRCLE:
                 used = put_arcs(points, controls, curved, radii, used, place[piece], ends[piece], length[piece], unit)
                 continue
-            points[used, 0], points[used, 1] = int(np.rint(x1 * unit)), int(np.rint(y1 * unit))
+            points[used, 0], points[used, 1] = int(np.rint(ends[piece, 2] * unit)), int(np.rint(ends[piece, 3] * unit))
             used += 1
     begins[arcs] = used
     return points[:used].copy(), begins, controls[:used].copy(), curved[:used].copy(), radii[:used].copy()

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from pixtree.kernels.cracks import PlanarMap
 from pixtree.runtime.jit import inlined, kernel
-from pixtree.vector.outlines.pieces import Outlines, of_lines
-from pixtree.vector.outlines.placement import Samples, contrast
+from pixtree.vector.outlines.pieces import Outlines
+from pixtree.vector.outlines.placement import Samples, along_border, contrast
 
 Array = NDArray[Any]
 LONGEST_SPAN = 40  # samples that one line may replace
@@ -23,10 +23,7 @@ def fit_polylines(samples: Samples, arcs: PlanarMap, colours: Array, *, unit: in
     price: squared grey levels (summed over channels) per character of path data. Dynamic programming over all pairs of samples at
     most 40 apart, O(1) each by prefix sums. Every arc is written twice, once per side.
     """
-    points, offsets = cheapest_polylines(
-        arcs.left, arcs.right, arcs.offsets, arcs.corners, samples.points, samples.offsets, colours, unit, price, *arcs.shape
-    )
-    return of_lines(points, offsets, unit)
+    return Outlines(*cheapest_polylines(arcs.left, arcs.right, samples, along_border(arcs), colours, unit, price), unit)
 
 
 @inlined
@@ -49,15 +46,6 @@ def pair_length(x: int, y: int) -> Any:
 
 
 @inlined
-def runs_along_border(k: int, corners: Array, height: int, width: int) -> Any:
-    """Whether the crack after corner k is part of the image's border."""
-    x, y = corners[k, 0], corners[k, 1]
-    if x == corners[k + 1, 0]:
-        return x == 0 or x == width
-    return y == 0 or y == height
-
-
-@inlined
 def chord_error(sums: Array, first: int, last: int, x: float, y: float, east: float, south: float) -> Any:
     """Σ of squared distances of the samples between `first` and `last` from the line through (x, y) along (east, south)."""
     count = last - first - 1
@@ -77,22 +65,13 @@ def chord_error(sums: Array, first: int, last: int, x: float, y: float, east: fl
 
 @kernel
 def cheapest_polylines(
-    left: Array,
-    right: Array,
-    corner_offsets: Array,
-    corners: Array,
-    samples: Array,
-    starts: Array,
-    colours: Array,
-    unit: int,
-    price: float,
-    height: int,
-    width: int,
+    left: Array, right: Array, placed: Samples, border: Array, colours: Array, unit: int, price: float
 ) -> tuple[Array, Array]:
     """Vertices and offsets of `fit_polylines`.
 
     One function: the scratch of the dynamic program is made once for all arcs, and its inner loop is where tracing spends its time.
     """
+    samples, starts = placed
     arcs = len(left)
     longest = 0
     for arc in range(arcs):
@@ -109,7 +88,7 @@ def cheapest_polylines(
         for k in range(count):
             grid[k, 0] = int(np.rint(samples[begin + k, 0] * unit))
             grid[k, 1] = int(np.rint(samples[begin + k, 1] * unit))
-        if runs_along_border(corner_offsets[arc], corners, height, width):
+        if border[arc]:
             points[used] = grid[0]
             points[used + 1] = grid[count - 1]
             used += 2

@@ -12,10 +12,20 @@ from numpy.typing import NDArray
 
 from pixtree.kernels.cracks import PlanarMap
 from pixtree.runtime.jit import inlined, kernel
-from pixtree.vector.outlines.fits import CIRCLE, LINE, add_sums, circle_through, gap_to, inside, line_through
-from pixtree.vector.outlines.placement import Samples
-from pixtree.vector.outlines.polylines import runs_along_border
-from pixtree.vector.outlines.tidying import LARGEST_GAP, ROUNDING, join_lines, sharpen_corners
+from pixtree.vector.outlines.fits import (
+    CIRCLE,
+    LARGEST_GAP,
+    LINE,
+    ROUNDING,
+    add_sums,
+    circle_through,
+    gap_to,
+    inside,
+    join_lines,
+    line_through,
+    sharpen_corners,
+)
+from pixtree.vector.outlines.placement import Samples, along_border, turn_cosine
 
 Array = NDArray[Any]
 WHOLE = 1.5  # units of the noise squared per sample, up to which a ring is one circle
@@ -53,7 +63,7 @@ class Pieces(NamedTuple):
 
 def pieces_of(samples: Samples, arcs: PlanarMap, prices: Prices) -> Pieces:
     """The cheapest lines and circles through the samples of every arc."""
-    return Pieces(*cheapest_pieces(arcs.offsets, arcs.corners, samples.points, samples.offsets, prices, *arcs.shape))
+    return Pieces(*cheapest_pieces(arcs.offsets, arcs.corners, samples, along_border(arcs), prices))
 
 
 @inlined
@@ -72,11 +82,7 @@ def cosine_at(path: Array, count: int, k: int) -> Any:
     """Cosine of the change of direction at sample k of a ring, whose last sample repeats its first."""
     around = count - 1
     reach = min(REACH, around // 3)
-    before, after = (k - reach) % around, (k + reach) % around
-    in_x, in_y = path[k, 0] - path[before, 0], path[k, 1] - path[before, 1]
-    out_x, out_y = path[after, 0] - path[k, 0], path[after, 1] - path[k, 1]
-    size = np.sqrt((in_x * in_x + in_y * in_y) * (out_x * out_x + out_y * out_y))
-    return (in_x * out_x + in_y * out_y) / max(size, 1e-9)
+    return turn_cosine(path, (k - reach) % around, k, (k + reach) % around)
 
 
 @inlined
@@ -103,12 +109,8 @@ def fit_piece(sums: Array, path: Array, first: int, last: int, prices: Prices, p
     """Cost and kind of the better of line and circle, its place in `place`, and whether longer pieces may still fit."""
     low, high = inside(first, last)
     count = high - low + 1
-    x0, y0, x1, y1 = (
-        path[first, 0] - path[0, 0],
-        path[first, 1] - path[0, 1],
-        path[last, 0] - path[0, 0],
-        path[last, 1] - path[0, 1],
-    )
+    x0, y0 = path[first, 0] - path[0, 0], path[first, 1] - path[0, 1]
+    x1, y1 = path[last, 0] - path[0, 0], path[last, 1] - path[0, 1]
     bound = LARGEST_DEVIATION * LARGEST_DEVIATION * count
     error = line_through(sums, low, high, place)
     round_error = circle_through(sums, low, high, other) if count >= FEWEST_ON_CIRCLE else np.inf
@@ -140,10 +142,9 @@ def sense_of(path: Array, first: int, last: int, place: Array) -> Any:
 
 
 @kernel
-def cheapest_pieces(
-    corner_offsets: Array, corners: Array, samples: Array, starts: Array, prices: Prices, height: int, width: int
-) -> tuple[Array, Array, Array, Array, Array, Array]:
-    """The fields of `Pieces`."""
+def cheapest_pieces(corner_offsets: Array, corners: Array, placed: Samples, border: Array, prices: Prices) -> tuple[Array, ...]:
+    """The fields of `Pieces`; arcs along the `border` (A,) of the image are one line."""
+    samples, starts = placed
     arcs = len(starts) - 1
     longest = 2
     for arc in range(arcs):
@@ -159,7 +160,6 @@ def cheapest_pieces(
     for arc in range(arcs):
         count = starts[arc + 1] - starts[arc]
         path[:count] = samples[starts[arc] : starts[arc + 1]]
-        border = runs_along_border(corner_offsets[arc], corners, height, width)
         begin, end = corner_offsets[arc], corner_offsets[arc + 1] - 1
         ring = corners[begin, 0] == corners[end, 0] and corners[begin, 1] == corners[end, 1]
         turn = 0
@@ -171,7 +171,7 @@ def cheapest_pieces(
         whole = np.inf
         if ring and count > FEWEST_ON_CIRCLE:
             whole = circle_through(sums, 0, count - 2, place) / (prices.noise * prices.noise)
-        if border or count <= 2:
+        if border[arc] or count <= 2:
             line_through(sums, 0, count - 1, place)
             firsts[used], lasts[used], kinds[used] = 0, count - 1, LINE
             places[used] = place
@@ -209,8 +209,8 @@ def cheapest_pieces(
                 kinds[a], kinds[b] = kinds[b], kinds[a]
                 for c in range(4):
                     places[a, c], places[b, c] = places[b, c], places[a, c]
-            used = join_lines(sums, path, firsts, lasts, kinds, places, before, used, place, other)
-            used = sharpen_corners(path, firsts, lasts, kinds, places, before, used)
+            used = join_lines(sums, path, (firsts, lasts, kinds, places), before, used, place, other)
+            used = sharpen_corners(path, (firsts, lasts, kinds, places), before, used)
         for j in range(before, used):
             places[j, 0] += path[0, 0]
             places[j, 1] += path[0, 1]

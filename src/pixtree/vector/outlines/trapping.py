@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from pixtree.kernels.cracks import EITHER, PlanarMap, chain_loops
 from pixtree.runtime.jit import inlined, kernel
-from pixtree.vector.outlines.flattening import flattened
-from pixtree.vector.outlines.pieces import Outlines
+from pixtree.vector.outlines.pieces import Outlines, flattened
 
 Array = NDArray[Any]
 TRAP = 0.6  # pixels that a shape runs under its neighbours
@@ -74,8 +73,7 @@ def _moved_radii(outlines: Outlines, points: Array, side: Array) -> NDArray[np.i
     moved_by = np.repeat(side, np.diff(outlines.offsets))
     radius = np.abs(outlines.radii) - np.sign(outlines.radii) * moved_by
     chord = np.hypot(*(points - np.roll(points, 1, axis=0)).T)
-    radii: NDArray[np.int32] = np.where(radius > 0.55 * chord, np.sign(outlines.radii) * np.rint(radius), 0).astype(np.int32)
-    return radii
+    return np.asarray(np.where(radius > 0.55 * chord, np.sign(outlines.radii) * np.rint(radius), 0), np.int32)
 
 
 def _hanging_together(arcs: PlanarMap, own: int, alpha: Array) -> NDArray[np.bool_]:
@@ -93,14 +91,14 @@ def _hanging_together(arcs: PlanarMap, own: int, alpha: Array) -> NDArray[np.boo
 
 
 def _inset(arcs: PlanarMap, below: Array, own: int) -> NDArray[np.float64]:
-    """Where arcs (A,) at the rim of the backing move: 1 to their right, −1 to their left; 0 beside its own shape and elsewhere."""
+    """Where arcs (A,) at the rim of the backing move: 1 to their right, −1 to their left; 0 next to its own shape and elsewhere."""
     left, right = below[arcs.left] & (arcs.left >= 0), below[arcs.right] & (arcs.right >= 0)
     side = np.where(right & ~left & (arcs.right != own), 1.0, 0.0)
     return np.where(left & ~right & (arcs.left != own), -1.0, side)
 
 
 def _with_backing(arcs: PlanarMap, below: Array, own: int, inset: Array) -> PlanarMap:
-    """The map in which shape `own` has the outline of all shapes `below`, moved where `inset` says so."""
+    """The map in which shape `own` has the outline of all shapes `below`, moved by `inset`."""
     count = len(inset)
     left, right = (np.where((side >= 0) & below[side], 0, -1).astype(np.int32) for side in (arcs.left, arcs.right))
     both = (left == 0) & (right == 0)

@@ -1,7 +1,7 @@
 """Flat artwork: the few colours that it is made of, and which of them every pixel shows.
 
 Logos, icons, screenshots and line art are areas of one colour each; the pixels between them are blends of two such colours. A
-photograph has no such palette, and that is how the two are told apart.
+photograph has no such palette, which distinguishes the two.
 """
 
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pixtree.kernels.operators.structure import connected_pieces
 from pixtree.runtime.jit import inlined, kernel
+from pixtree.vector.regions.colours import packed, unpacked
 
 Array = NDArray[Any]
 MOST_COLOURS = 64
@@ -24,8 +25,8 @@ BLEND = 14.0  # distance, in grey levels, up to which a pixel is a blend of two 
 SHINE = 0.45  # largest share of a third colour in a blend
 REACH = 2  # pixels around a blend in which its colours are looked for
 FLAT = 0.9  # share of the pixels that a palette must explain in artwork
-FEWEST_EQUAL = 0.3  # share of the pixels that are no blends; with fewer it is no artwork, and nothing more is looked at
-SOFT = 0.02  # share of the visible pixels in soft shadows, above which a picture with alpha is not flat
+FEWEST_EQUAL = 0.3  # share of the pixels that are not blends: with fewer it is not artwork, and the search ends
+SOFT = 0.02  # share of the visible pixels in soft shadows, above which an image with alpha is not flat
 FREQUENT = 16  # colours that a line too thin to show its own may have
 ROUNDS = 12  # colours of lines too thin to have an inside, found one after the other
 
@@ -40,7 +41,7 @@ class FlatColours:
 
     @property
     def is_artwork(self) -> bool:
-        """Whether the picture is made of these colours, but for a few pixels."""
+        """Whether the image is made of these colours, but for a few pixels."""
         return self.share >= FLAT
 
     def areas(self) -> int:
@@ -49,7 +50,7 @@ class FlatColours:
         return int(np.count_nonzero(np.bincount(pieces.ravel()) >= FEWEST))
 
     def planes(self) -> NDArray[np.float32]:
-        """The picture (C, H, W) in these colours only."""
+        """The image (C, H, W) in these colours only."""
         return np.ascontiguousarray(self.colours[self.entries].transpose(2, 0, 1))
 
 
@@ -112,24 +113,19 @@ def is_blend(colours: Array, which: int) -> bool:
 def _inside(planes: Array) -> NDArray[np.bool_]:
     """Which pixels (H, W) equal all of their direct neighbours."""
     inside = np.ones(planes.shape[1:], np.bool_)
-    for axis in (1, 2):
-        equal = (np.abs(np.diff(planes, axis=axis)) <= SAME).all(axis=0)
-        first, last = (slice(None, -1), slice(1, None))
-        inside[(first, slice(None)) if axis == 1 else (slice(None), first)] &= equal
-        inside[(last, slice(None)) if axis == 1 else (slice(None), last)] &= equal
+    for pixels, axis in ((inside, 1), (inside.T, 2)):
+        equal = np.moveaxis((np.abs(np.diff(planes, axis=axis)) <= SAME).all(axis=0), axis - 1, 0)
+        pixels[:-1] &= equal
+        pixels[1:] &= equal
     return inside
 
 
 def _peaks(values: Array, most: int) -> NDArray[np.float32]:
     """Colours (K, C) that stand out among values (C, P): frequent, and far more so than those near them."""
-    key = np.zeros(values.shape[1], np.int64)
-    for channel in values:
-        key = key * 256 + np.clip(np.rint(channel), 0, 255).astype(np.int64)
-    keys, counts = np.unique(key, return_counts=True)
+    keys, counts = np.unique(packed(values), return_counts=True)
     order = np.argsort(-counts, kind="stable")[:CANDIDATES]
-    keys, counts = keys[order], counts[order]
-    distinct = np.stack([keys >> 8 * shift & 255 for shift in range(len(values) - 1, -1, -1)], axis=1).astype(np.float32)
-    return np.asarray(distinct[outstanding(distinct, counts, most)])
+    distinct = unpacked(keys[order], len(values)).astype(np.float32)
+    return np.asarray(distinct[outstanding(distinct, counts[order], most)])
 
 
 @kernel
@@ -208,7 +204,7 @@ def nearest_colours(planes: Array, colours: Array) -> tuple[Array, Array]:
 
 @kernel
 def pure_pixels(entries: Array, equal: Array, colours: int) -> tuple[Array, Array]:
-    """Which pixels (H, W) are part of a square of four equal ones, and so no blend; and the number of them per colour."""
+    """Which pixels (H, W) are part of a square of four equal ones, and so not blends; and their number per colour."""
     height, width = entries.shape
     pure = np.zeros((height, width), np.bool_)
     for y in range(height - 1):
@@ -273,7 +269,7 @@ def layered_blend(planes: Array, y: int, x: int, colours: Array, near: Array, co
 def explain(planes: Array, colours: Array) -> tuple[Array, Array]:
     """The colour (H, W) int32 that has the largest part in each pixel; 1 where it is that colour, 2 a blend, 0 neither, uint8.
 
-    A pixel that has one of the colours, but does not lie in or beside a square of it, may well be a blend of two others.
+    A pixel that has one of the colours, but does not lie in or next to a square of it, may well be a blend of two others.
     """
     height, width = planes.shape[1:]
     entries, equal = nearest_colours(planes, colours)
@@ -285,11 +281,11 @@ def explain(planes: Array, colours: Array) -> tuple[Array, Array]:
             own = entries[y, x]
             if pure[y, x] or (equal[y, x] and number[own] == 0):
                 continue
-            beside = False
+            touches = False
             for v, u in ((y - 1, x), (y + 1, x), (y, x - 1), (y, x + 1)):
                 if 0 <= v < height and 0 <= u < width and pure[v, u] and entries[v, u] == own:
-                    beside = True
-            if equal[y, x] and beside:
+                    touches = True
+            if equal[y, x] and touches:
                 continue
             count = colours_around(entries, pure, equal, number, y, x, near)
             best, blended = BLEND * BLEND, False

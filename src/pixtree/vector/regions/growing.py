@@ -1,11 +1,18 @@
-"""Growing the regions of a drawing from colour planes, pixel weights and the small regions of the pixel tree."""
+"""Growing the regions of a drawing from colour planes, pixel weights and the small regions of the pixel tree.
 
+Anti-aliased artwork has blends at the edges of flat colours, which are not regions of their own. A pixel whose colour lies between
+those of two opposite neighbours is a blend. For growing regions it takes the colour of the nearer one; when arcs are placed, the
+blend itself still shows where the edge crosses it.
+"""
+
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import max_pool2d
 
 from pixtree.runtime.jit import kernel
 from pixtree.trees.build import hierarchy_of_planes
@@ -18,6 +25,10 @@ CELLS_PER_REGION = 64  # of the small regions from which agglomeration starts
 SMALL_PER_PATH = 3  # but at least this many small regions for every path asked for
 FLAT_VARIANCE = 58.0  # grey levels²: below it an error is seen, far above it texture hides it
 WINDOW = 7
+ROUNDS = 2  # edges up to about four pixels wide
+SMALLEST_STEP = 24.0**2  # squared distance of the two neighbours, summed over channels
+SMALLEST_ALPHA_STEP = 128.0
+LARGEST_OFFSET = 0.15  # distance of a blend from the line between its neighbours, as a share of theirs
 
 
 def pixel_weights(planes: Tensor, exponent: float = 0.5) -> Tensor:
@@ -77,5 +88,69 @@ def grow_regions(planes: Tensor, *, most: int, cells: int = 2, weights: Tensor |
     small = min(max(tree.leaves * cells**2 // CELLS_PER_REGION, SMALL_PER_PATH * most, tree.pieces), tree.leaves)
     base: NDArray[np.int32] = tree.cut(small).numpy()
     weight = pixel_weights(planes) if weights is None else weights
-    colours: NDArray[Any] = planes.numpy()
-    return agglomerate(base, colours, weight.numpy())
+    return agglomerate(base, planes.numpy(), weight.numpy())
+
+
+def without_blends(planes: NDArray[np.float32], rounds: int = ROUNDS) -> NDArray[np.float32]:
+    """Planes (C, H, W) in 0…255 with the blends at edges replaced by the colour of one of their neighbours."""
+    for _ in range(rounds):
+        planes = sharpen_once(planes)
+    return planes
+
+
+def near_alpha_edges(planes: Tensor) -> Tensor:
+    """Where (H, W) bool alpha, the last of planes (4, H, W), differs within two pixels: there a photograph has blends as well."""
+    alpha = planes[3:]
+    low, high = (sign * max_pool2d(sign * alpha[None], 5, 1, 2)[0, 0] for sign in (-1, 1))
+    return high - low > SMALLEST_ALPHA_STEP
+
+
+@kernel
+def sharpen_once(planes: Array) -> Array:
+    """One round; pixels on the border of the image stay."""
+    channels, height, width = planes.shape
+    sharp = planes.copy()
+    for y in range(height):
+        for x in range(width):
+            best, from_y, from_x = SMALLEST_STEP, -1, -1
+            for direction in range(4):
+                down, along = (0, 1) if direction == 0 else ((1, 0) if direction == 1 else (1, 2 * direction - 5))
+                if not (down <= y < height - down and abs(along) <= x < width - abs(along)):
+                    continue
+                step, inner, here = 0.0, 0.0, 0.0
+                for c in range(channels):
+                    a, b = planes[c, y - down, x - along], planes[c, y + down, x + along]
+                    step += (b - a) * (b - a)
+                    inner += (planes[c, y, x] - a) * (b - a)
+                    here += (planes[c, y, x] - a) * (planes[c, y, x] - a)
+                if step <= best:
+                    continue
+                share = inner / step
+                if not 0.02 < share < 0.98 or here - share * inner > LARGEST_OFFSET * LARGEST_OFFSET * step:
+                    continue
+                best = step
+                sign = -1 if share < 0.5 else 1
+                from_y, from_x = y + sign * down, x + sign * along
+            if from_y >= 0:
+                for c in range(channels):
+                    sharp[c, y, x] = planes[c, from_y, from_x]
+    return sharp
+
+
+def groups_of(labels: NDArray[np.int32], regions: Agglomeration, counts: Sequence[int]) -> list[Any]:
+    """Nested lists of the shapes of a label map (H, W): one level per count, coarsest first.
+
+    Coarser regions are unions of finer ones, so a shape's groups are those of its first pixel.
+    """
+    shapes, first = np.unique(labels, return_index=True)
+    first = first[shapes >= 0]
+    return _nest(list(range(len(first))), [regions.labels(count).ravel()[first] for count in sorted(counts)])
+
+
+def _nest(shapes: list[Any], keys: list[NDArray[np.int32]]) -> list[Any]:
+    if not keys:
+        return shapes
+    within: dict[int, list[Any]] = {}
+    for shape in shapes:
+        within.setdefault(int(keys[0][shape]), []).append(shape)
+    return [_nest(members, keys[1:]) for members in within.values()]

@@ -1,9 +1,8 @@
 """Regions of a drawing: Ward's agglomeration, cheapest pair first, of the small regions that the pixel tree finds.
 
 The tree's rounds merge every region at once, which is fast but blind to order. Above a few dozen pixels per region the order pays:
-it is worth half a decibel at equal counts, and outlines are shorter. So the tree makes the small regions, and this file merges
-them one by one. The result is a list of merges, not a `Hierarchy`: its leaves are the small regions, and only cuts by count are
-ever asked of it.
+it gains half a decibel at equal counts, and outlines are shorter. So the tree makes the small regions; this file merges them one by
+one. The result is a list of merges, not a `Hierarchy`: its leaves are the small regions, and it is only cut by count.
 """
 
 from dataclasses import dataclass
@@ -40,8 +39,7 @@ class Agglomeration:
     def labels(self, count: int) -> NDArray[np.int32]:
         """The label map (H, W) int32 with `count` regions, numbered by first pixel; −1 outside."""
         merges = self.most - min(max(count, self.fewest), self.most)
-        labels: NDArray[np.int32] = relabel(self.base, self.most, self.kept[:merges], self.absorbed[:merges])
-        return labels
+        return np.asarray(relabel(self.base, self.most, self.kept[:merges], self.absorbed[:merges]))
 
     def slope(self, count: int) -> float:
         """Squared error that one more region would save at `count` regions, smoothed over neighbouring counts."""
@@ -131,9 +129,7 @@ def adjacency(labels: Array, count: int) -> tuple[Array, Array, Array]:
                     if a != b and a >= 0 and b >= 0:
                         other[place[min(a, b)]] = max(a, b)
                         place[min(a, b)] += 1
-    first = np.empty(len(other), np.int32)
-    second = np.empty(len(other), np.int32)
-    length = np.empty(len(other), np.float32)
+    first, second, length = np.empty(len(other), np.int32), np.empty(len(other), np.int32), np.empty(len(other), np.float32)
     seen = np.full(count, -1, np.int32)
     edges = 0
     for region in range(count):
@@ -149,10 +145,9 @@ def adjacency(labels: Array, count: int) -> tuple[Array, Array, Array]:
     return first[:edges].copy(), second[:edges].copy(), length[:edges].copy()
 
 
-# ---------------------------------------------------------------------------------------------------- a heap of (cost, edge)
 @inlined
 def push(heap_cost: Array, heap_edge: Array, size: int, cost: float, edge: int) -> Any:
-    """Add an entry; the new size."""
+    """Add an entry to a heap of (cost, edge); returns the new size."""
     hole = size
     while hole > 0:
         above = (hole - 1) >> 1
@@ -166,7 +161,7 @@ def push(heap_cost: Array, heap_edge: Array, size: int, cost: float, edge: int) 
 
 @inlined
 def drop_top(heap_cost: Array, heap_edge: Array, size: int) -> Any:
-    """Remove the cheapest entry; the new size."""
+    """Remove the cheapest entry; returns the new size."""
     size -= 1
     cost, edge = heap_cost[size], heap_edge[size]
     hole = 0
@@ -184,7 +179,6 @@ def drop_top(heap_cost: Array, heap_edge: Array, size: int) -> Any:
     return size
 
 
-# ---------------------------------------------------------------------------------------------------- merging
 @inlined
 def ward_growth(a: int, b: int, weight: Array, mean: Array) -> Any:
     """W_a W_b / (W_a + W_b) · ‖Δμ‖²."""
@@ -245,8 +239,8 @@ def merge_cheapest_first(
     """Merge regions kept[k], absorbed[k] and the growth of the squared error, in order; weight and mean end as scratch.
 
     Half-edges 2e and 2e + 1 stand in the lists of the two ends of edge e. One function, because its dozen arrays would otherwise be
-    arguments of every part. The heap may hold outdated costs: an entry counts only if
-    it equals the edge's present cost, and an edge whose regions have grown since goes back with its new cost.
+    arguments of every part. The heap may hold outdated costs: an entry counts only if it equals the edge's present cost, and an
+    edge whose regions have grown since goes back with its new cost.
     """
     count, edges = len(weight), len(first)
     ends = np.empty(2 * edges, np.int32)
@@ -319,7 +313,7 @@ def merge_cheapest_first(
 
 @kernel
 def without_outdated(heap_cost: Array, heap_edge: Array, size: int, cost: Array) -> int:
-    """The heap with its valid entries only; the new size."""
+    """Drop the outdated entries of the heap; returns the new size."""
     valid = 0
     for k in range(size):
         known, edge = heap_cost[k], heap_edge[k]

@@ -1,7 +1,7 @@
-"""Boundaries finer than the pixel: the label map on smaller cells, and each cell beside a boundary given to the nearer colour.
+"""Boundaries finer than the pixel: the label map on smaller cells, and each cell next to a boundary given to the nearer colour.
 
-Between its pixels an image is taken as cubic interpolation shows it. What follows that lies right at any zoom; what only repeats
-the pixels is right at their own size alone.
+Between its pixels an image is read by cubic interpolation. Boundaries that follow it are right at any zoom; those that only repeat
+the pixels are right at the native size alone.
 """
 
 from typing import Any
@@ -41,7 +41,7 @@ def refined(labels: NDArray[np.int32], planes: Array, cells: int, stiffness: flo
 
 @kernel
 def give_to_nearer(labels: Array, planes: Array, count: int, stiffness: float, sweeps: int) -> None:
-    """Sweeps over the cells beside boundaries, forwards and backwards in turn; mean colours follow every move."""
+    """Sweeps over the cells next to boundaries, forwards and backwards in turn; mean colours follow every move."""
     height, width = labels.shape
     channels = planes.shape[0]
     total, size = colour_sums(labels, planes, count)

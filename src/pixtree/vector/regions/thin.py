@@ -1,4 +1,4 @@
-"""Lines thinner than a pixel: no pixel holds more of their colour than of what is around them, but they are crests of it."""
+"""Lines thinner than a pixel: every pixel holds more of the colour around it than of theirs, but they are crests of it."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ Array = NDArray[Any]
 LEAST = 0.12  # share of its colour in a pixel of a line
 CREST = 0.25  # of the share over those of both neighbours across the line, added up
 LEVEL = 0.02  # differences of shares that do not count
-FEWEST = 4  # pixels of a line of which nothing else is to be seen
+FEWEST = 4  # pixels of a line that shows nowhere else
 FAINT = 20.0  # grey levels from the surrounding colour below which nothing is a line
 ACROSS = ((0, 1), (1, 0), (1, 1), (1, -1))
 
@@ -23,8 +23,7 @@ def with_thin_lines(entries: NDArray[np.int32], planes: Array, colours: Array) -
     Their outlines then follow from the shares, as all others do.
     """
     crests = crests_of(entries, planes, colours)
-    found: NDArray[np.int32] = joined(entries, kept_lines(entries, crests), planes, colours)
-    return found
+    return np.asarray(joined(entries, kept_lines(entries, crests), planes, colours))
 
 
 @inlined
@@ -100,7 +99,7 @@ def in_square(entries: Array, y: int, x: int) -> Any:
 
 @kernel
 def kept_lines(entries: Array, crests: Array) -> Array:
-    """The crests (H, W) that go on with a line of their colour or are long enough, −1 elsewhere: the tip of an area is no line."""
+    """The crests (H, W) that go on with a line of their colour or are long enough, −1 elsewhere: an area's tip is not a line."""
     height, width = entries.shape
     kept = np.full((height, width), -1, np.int32)
     seen = np.zeros((height, width), np.bool_)
@@ -130,9 +129,7 @@ def kept_lines(entries: Array, crests: Array) -> Array:
 
 @kernel
 def joined(entries: Array, lines: Array, planes: Array, colours: Array) -> Array:
-    """Entries with the lines in them; where one would hang together by the corner of a pixel only, the better of the two pixels
-    beside the corner joins it.
-    """
+    """Entries with the lines in them; where only a pixel's corner connects one, the better of the two pixels next to it joins."""
     height, width = entries.shape
     found = entries.copy()
     for y in range(height):

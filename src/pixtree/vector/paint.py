@@ -1,25 +1,27 @@
-"""Coverage: a model of renderers. It has the exact area of every shape in every pixel, and paints as our documents ask for:
-backwards with strokes, then forwards without.
+"""Paint: a model of renderers, and the layers in which shapes are painted.
 
-An arc is rasterised once into entries (row, column, step): along a row, the running sum of the steps of a closed loop is the share
-of each pixel that it covers. The entries serve the shape on the arc's right as they are and the one on its left negated, so a
-picture costs the length of the outlines and one visit per pixel.
+Shapes that do not touch share a layer, so six layers hold them all. Painting all layers with a stroke in reverse, then without one
+forwards, leaves in a pixel that shapes A (below) and B share the colour a·A + b·B, a and b their areas: A's stroke underneath gives
+back exactly what B's soft edge lets through. No hairline remains, and edges lie where they should at any zoom.
+
+Coverage is the exact area of every shape in every pixel. An arc is rasterised once into entries (row, column, step): along a row,
+the running sum of the steps of a closed loop is the share of each pixel that it covers. The entries serve the shape on the arc's
+right as they are and the one on its left negated, so a rendering costs the length of the outlines and one visit per pixel.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pixtree.kernels.cracks import PlanarMap
 from pixtree.runtime.jit import kernel
 
 Array = NDArray[Any]
 COVERED, NOT_COVERED = 0.9995, 0.0005
 
 
-@dataclass(frozen=True, eq=False)
-class Coverage:
+class Coverage(NamedTuple):
     """Runs of equal coverage of all shapes in painting order: shape k has runs offsets[k]:offsets[k + 1].
 
     A run is pixels `begin` to `end` (row · W + column, exclusive), of which `share` (0…1) is covered.
@@ -34,18 +36,19 @@ class Coverage:
 def composite(
     coverage: Coverage, colours: Array, order: Array, shape: tuple[int, int], background: float = 255.0
 ) -> NDArray[np.float32]:
-    """The picture (H, W, 3) float32 of a watertight drawing; colours (N, 3), order (N,) in which shapes are painted."""
+    """The rendering (H, W, 3) float32 of a watertight drawing; colours (N, 3), order (N,) in which shapes are painted."""
     canvas = np.full((shape[0] * shape[1], 3), background, np.float32)
-    paint_runs(coverage.offsets, coverage.begin, coverage.end, coverage.share, colours.astype(np.float32), order, canvas)
+    paint_runs(coverage, colours.astype(np.float32), order, canvas)
     return canvas.reshape(*shape, 3)
 
 
 @kernel
-def paint_runs(offsets: Array, begin: Array, end: Array, share: Array, colours: Array, order: Array, canvas: Array) -> None:
+def paint_runs(coverage: Coverage, colours: Array, order: Array, canvas: Array) -> None:
     """The first pass goes backwards, and its strokes fill every pixel that a shape touches; the second blends by coverage.
 
     Pixels covered whole are painted in the first pass only: no stroke of a neighbour survives the second pass there.
     """
+    offsets, begin, end, share = coverage
     for k in range(len(order) - 1, -1, -1):
         red, green, blue = colours[order[k], 0], colours[order[k], 1], colours[order[k], 2]
         for run in range(offsets[k], offsets[k + 1]):
@@ -67,8 +70,7 @@ def cover(points: Array, offsets: Array, shape_loops: tuple[Array, Array, Array]
 
     shape_loops: the map's loops, loop_offsets and shape_offsets; order (N,) in which shapes are painted.
     """
-    row, column, step, starts = arc_entries(points, offsets, *shape)
-    return Coverage(*shape_runs(row, column, step, starts, *shape_loops, order, *shape))
+    return Coverage(*shape_runs(arc_entries(points, offsets, *shape), shape_loops, order, *shape))
 
 
 @kernel
@@ -149,19 +151,10 @@ def row_entries(a: float, b: float, rise: float, y: int, width: int, row: Array,
 
 
 @kernel
-def shape_runs(
-    row: Array,
-    column: Array,
-    step: Array,
-    starts: Array,
-    loops: Array,
-    loop_offsets: Array,
-    shape_offsets: Array,
-    order: Array,
-    height: int,
-    width: int,
-) -> tuple[Array, Array, Array, Array]:
-    """Runs of all shapes: their entries sorted by row and column, then summed along the rows."""
+def shape_runs(entries: Any, shape_loops: Any, order: Array, height: int, width: int) -> tuple[Array, Array, Array, Array]:
+    """Runs of all shapes: the `arc_entries` of each, sorted by row and column, then summed along the rows."""
+    row, column, step, starts = entries
+    loops, loop_offsets, shape_offsets = shape_loops
     total, largest = 0, 0
     for region in range(len(shape_offsets) - 1):
         size = 0
@@ -237,9 +230,77 @@ def row_runs(
             k += 1
         until = column[k] if k < last else width
         covered = abs(total)
-        if covered > 1.0:  # even–odd: what is covered twice is not covered
+        if covered > 1.0:  # even–odd: covered twice is not covered
             covered = max(2.0 - covered, 0.0)
         if covered > NOT_COVERED and x < width:
             begin[used], end[used], share[used] = y * width + x, y * width + min(until, width), covered
             used += 1
     return used
+
+
+def layers_of(arcs: PlanarMap) -> NDArray[np.int32]:
+    """The layer (N,) int32 of every shape, from 0: no two shapes with a common arc share one. O(A)."""
+    inner = (arcs.left >= 0) & (arcs.right >= 0)
+    return np.asarray(colour_smallest_last(arcs.left[inner], arcs.right[inner], arcs.count))
+
+
+@kernel
+def colour_smallest_last(first: Array, second: Array, count: int) -> Array:
+    """Colours of a planar graph's vertices, at most six: take away a vertex of least degree (at most 5), again and again; give
+    colours in the opposite order, each the first that its neighbours do not have."""
+    start = np.zeros(count + 1, np.int32)
+    for edge in range(len(first)):
+        start[first[edge] + 1] += 1
+        start[second[edge] + 1] += 1
+    for vertex in range(count):
+        start[vertex + 1] += start[vertex]
+    neighbour, place = np.empty(2 * len(first), np.int32), start[:-1].copy()
+    for edge in range(len(first)):
+        for a, b in ((first[edge], second[edge]), (second[edge], first[edge])):
+            neighbour[place[a]] = b
+            place[a] += 1
+    seen, degree = np.full(count, -1, np.int32), np.zeros(count, np.int32)
+    for vertex in range(count):  # two shapes may share several arcs: count each neighbour once
+        end = start[vertex]
+        for k in range(start[vertex], start[vertex + 1]):
+            if seen[neighbour[k]] != vertex:
+                seen[neighbour[k]] = vertex
+                neighbour[end] = neighbour[k]
+                end += 1
+        degree[vertex] = end - start[vertex]
+    # A small degree is found by looking at the vertices whose degree has just fallen below six.
+    ready, order = np.empty(count + 1, np.int32), np.empty(count, np.int32)
+    queued, removed = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+    left = degree.copy()
+    waiting, taken = 0, 0
+    for vertex in range(count):
+        if left[vertex] <= 5:
+            ready[waiting] = vertex
+            queued[vertex] = True
+            waiting += 1
+    while waiting > 0:
+        waiting -= 1
+        vertex = ready[waiting]
+        removed[vertex] = True
+        order[taken] = vertex
+        taken += 1
+        for k in range(start[vertex], start[vertex] + degree[vertex]):
+            other = neighbour[k]
+            if not removed[other]:
+                left[other] -= 1
+                if left[other] <= 5 and not queued[other]:
+                    ready[waiting] = other
+                    queued[other] = True
+                    waiting += 1
+    colour = np.full(count, -1, np.int32)
+    for k in range(taken - 1, -1, -1):
+        vertex = order[k]
+        used = 0
+        for j in range(start[vertex], start[vertex] + degree[vertex]):
+            if colour[neighbour[j]] >= 0:
+                used |= 1 << colour[neighbour[j]]
+        found = 0
+        while used >> found & 1:
+            found += 1
+        colour[vertex] = found
+    return colour

@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from pixtree.vector.budgets import Limits
+from pixtree.vector.contours import Chain, chains_of, contours_of
 from pixtree.vector.drawing import over_white
 from pixtree.vector.outlines.beziers import cheapest_curves
-from pixtree.vector.search import Limits
-from pixtree.vector.strokes.chains import Chain, chains_of
-from pixtree.vector.strokes.contours import contours_of
-from pixtree.vector.svg.document import counted, hexadecimal, root_element
-from pixtree.vector.svg.text import SvgText
+from pixtree.vector.outlines.placement import Samples
+from pixtree.vector.svg import SvgText, counted, hexadecimal, root_element
 
 Array = NDArray[Any]
 LARGEST = 640  # pixels of the longer side at which contours are looked for: a sketch has no finer lines
@@ -60,8 +59,8 @@ class Pens:
 def line_drawing(planes: Tensor, limits: Limits, *, pens: int | None, tolerance: float, ids: bool) -> LineDrawing:
     """The drawing of planes (3 or 4, H, W), as `planes_of` gives them, with as many of the strongest strokes as the limits allow.
 
-    tolerance: the largest deviation of a stroke from its contour, in pixels of a picture of LARGEST pixels. A picture with alpha
-    has no sheet under its strokes.
+    tolerance: the largest deviation of a stroke from its contour, in pixels of an image of LARGEST pixels. An image with alpha has
+    no sheet under its strokes.
     """
     height, width = int(planes.shape[1]), int(planes.shape[2])
     small = reduced(over_white(planes))
@@ -69,9 +68,9 @@ def line_drawing(planes: Tensor, limits: Limits, *, pens: int | None, tolerance:
     chains = chains_of(contours_of(small.numpy(), most), weak=WEAK, strong=STRONG, shortest=SHORTEST * side)[:most]
     choice, corner = Pens(pens or PENS, max(height, width, SMALLEST)), np.array([width, height])
     scale, halves = corner / small.shape[:0:-1], [0.5 * choice.width(chain) for chain in chains]
-    # Programs that take the extent of what is drawn for the page would shift it if strokes reached over the sheet.
+    # Programs that take the drawing's extent for the page would shift it if strokes reached over the sheet.
     lines = [np.clip(chain.points * scale, half, corner - half) for chain, half in zip(chains, halves, strict=True)]
-    data = stroke_data(lines, (height, width), tolerance * max(height, width) / side)
+    data = stroke_data(lines, tolerance * max(height, width) / side)
     strokes = [f'{choice.attributes(chain)} d="{path}"/>' for chain, path in zip(chains, data, strict=True)]
     names = [f' id="s{number}"' if ids else "" for number in range(len(strokes))]
     elements = [f"<path{name} {stroke}" for name, stroke in zip(names, strokes, strict=True)]
@@ -89,15 +88,13 @@ def reduced(planes: Tensor) -> Tensor:
     return interpolate(planes[None], size, mode="bilinear", antialias=True, align_corners=False)[0].contiguous()
 
 
-def stroke_data(lines: Sequence[Array], shape: tuple[int, int], tolerance: float) -> list[str]:
+def stroke_data(lines: Sequence[Array], tolerance: float) -> list[str]:
     """Path data, in 1/UNIT pixels, of curves no farther than `tolerance` pixels from lines (P, 2)."""
     if not lines:
         return []
     starts = np.cumsum([0, *map(len, lines)]).astype(np.int32)
-    inside = np.array([[1, 1], [2, 2]], np.int32)  # instead of the corners of arcs, by which those along the border are known
-    points, offsets, controls, curved = cheapest_curves(
-        np.zeros(len(lines), np.int32), inside, np.concatenate(lines), starts, UNIT, tolerance, *shape
-    )
+    samples = Samples(np.concatenate(lines), starts)
+    points, offsets, controls, curved = cheapest_curves(samples, np.zeros(len(lines), np.bool_), UNIT, tolerance)
     spans = [slice(a, b) for a, b in pairwise(offsets.tolist())]
     return [open_path(points[span].tolist(), controls[span].tolist(), curved[span].tolist()) for span in spans]
 
@@ -129,7 +126,7 @@ def within(limits: Limits, draw: Callable[[int], LineDrawing], most: int) -> Lin
 
 
 def fitting(draw: Callable[[int], LineDrawing], most: int, name: str, limit: int) -> int:
-    """How many of the first strokes take at most `limit` bytes or points, whichever `name` says."""
+    """How many of the first strokes take at most `limit` bytes or points, by `name`."""
     count = bisect_right(range(most + 1), limit, key=lambda number: int(getattr(draw(number), name))) - 1
     if count < 0:
         least = getattr(draw(0), name)

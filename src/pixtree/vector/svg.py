@@ -1,24 +1,31 @@
-"""The SVG document: elements, fills and groups around path data. Numbers and fixed words only, so the text is safe XML."""
+"""SVG text: the document around path data, the operations that every drawing has, and the count of its points.
+
+The document holds numbers and fixed words only, so the text is safe XML.
+"""
 
 import gzip
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pixtree.files import replacing
 
-# Copies underneath are moved by so many pixels: less lets hairlines through, more hides slim shapes.
-SHIFT = 0.6
+Array = NDArray[Any]
+SHIFT = 0.6  # pixels by which copies underneath are moved: less lets hairlines through, more hides slim shapes
 SIDES = ((-1, 0), (1, 0), (0, -1), (0, 1))
 PASSES = ("double", "single", "crisp")
 LINKS = 'xmlns:xlink="http://www.w3.org/1999/xlink"'
 LAYERS = 'xmlns:inkscape="http://www.inkscape.org/namespaces/inkscape"'
+NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+ARC = re.compile(rf"(?:{NUMBER.pattern}[\s,]*){{3}}[01][\s,]*[01][\s,]*{NUMBER.pattern}[\s,]*{NUMBER.pattern}")
+NUMBERS_PER_POINT = {"m": 2, "l": 2, "t": 2, "c": 2, "s": 2, "q": 2, "h": 1, "v": 1}
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,7 @@ class Markup:
 
 
 class Shapes(NamedTuple):
-    """What the document says of N shapes: path data, fills (N, 3), opacity (N,) in 0…1, where 0 is not drawn, and layers (N,)."""
+    """N shapes of a document: path data, fills (N, 3), opacity (N,) in 0…1, where 0 is not drawn, and layers (N,)."""
 
     data: Sequence[str]
     fills: NDArray[np.uint8]
@@ -111,23 +118,11 @@ def path_element(shape: int, shapes: Shapes, markup: Markup) -> str:
 
 
 def hexadecimal(colour: Sequence[int] | NDArray[np.uint8]) -> str:
-    """#rgb where that says it all, else #rrggbb."""
+    """#rgb where that is exact, else #rrggbb."""
     red, green, blue = (int(value) for value in colour)
     if red % 17 == 0 and green % 17 == 0 and blue % 17 == 0:
         return f"#{red // 17:x}{green // 17:x}{blue // 17:x}"
     return f"#{red:02x}{green:02x}{blue:02x}"
-
-
-def save_text(text: str, path: str | os.PathLike[str]) -> None:
-    """Write .svg, or .svgz (gzip, the same bytes for the same text); the file appears whole or not at all."""
-    target = Path(path)
-    if target.suffix.lower() not in (".svg", ".svgz"):
-        raise ValueError(f"a drawing is saved as .svg or .svgz, got {target.name!r}; name it {target.stem}.svg")
-    content = text.encode()
-    if target.suffix.lower() == ".svgz":
-        content = gzip.compress(content, 9, mtime=0)
-    with replacing(target) as temporary:
-        temporary.write_bytes(content)
 
 
 def grouped(groups: Sequence[Any], paths: Sequence[str], name: str = "region") -> Iterator[str]:
@@ -142,3 +137,85 @@ def grouped(groups: Sequence[Any], paths: Sequence[str], name: str = "region") -
         yield f'<g id="{own}" inkscape:groupmode="layer" inkscape:label="{own}">'
         yield from grouped(item, paths, own)
         yield "</g>"
+
+
+class Svg:
+    """An SVG text, with its number of paths and its size in pixels, that can be shown and saved."""
+
+    if TYPE_CHECKING:  # drawings have these as fields, which a real property here would hide, or as properties
+
+        @property
+        def text(self) -> str:
+            """The SVG document."""
+
+        @property
+        def paths(self) -> int:
+            """Number of path elements that are drawn."""
+
+        @property
+        def size(self) -> tuple[int, int]:
+            """Width and height in pixels."""
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.size[0]}×{self.size[1]} pixels, {counted(self.paths, 'path')})"
+
+    def _repr_svg_(self) -> str:
+        return self.text
+
+    @property
+    def bytes(self) -> int:
+        """Size of the SVG file."""
+        return len(self.text.encode())
+
+    @property
+    def points(self) -> int:
+        """Number of points: coordinate pairs in the path data."""
+        return points_of(self.text)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write .svg, or .svgz (gzip, the same bytes for the same drawing); the file appears whole or not at all.
+
+        >>> import tempfile, numpy as np, pixtree
+        >>> from pathlib import Path
+        >>> drawing = pixtree.vectorize(np.zeros((8, 9), np.uint8), paths=1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     drawing.save(Path(folder) / "black.svg")
+        ...     (Path(folder) / "black.svg").stat().st_size == drawing.bytes
+        True
+        """
+        target, content = Path(path), self.text.encode()
+        if target.suffix.lower() not in (".svg", ".svgz"):
+            raise ValueError(f"a drawing is saved as .svg or .svgz, got {target.name!r}; name it {target.stem}.svg")
+        if target.suffix.lower() == ".svgz":
+            content = gzip.compress(content, 9, mtime=0)
+        with replacing(target) as temporary:
+            temporary.write_bytes(content)
+
+
+@dataclass(frozen=True, repr=False)
+class SvgText(Svg):
+    """A drawing of which only the text is known."""
+
+    text: str
+    paths: int
+    size: tuple[int, int]
+
+
+def points_of(text: str) -> int:
+    """Number of coordinate pairs in the `d` attributes of a text; h, v and an arc's end count as one."""
+    return sum(points_of_data(data) for data in re.findall(r'\sd="([^"]*)"', text))
+
+
+def points_of_data(data: str) -> int:
+    """Number of coordinate pairs in path data."""
+    total = 0
+    for command, numbers in re.findall(r"([a-df-zA-DF-Z])([^a-df-zA-DF-Z]*)", data):
+        kind = command.lower()
+        if kind == "a":  # its flags may stand without a separator
+            total += len(ARC.findall(numbers))
+        elif kind in NUMBERS_PER_POINT:
+            total += len(NUMBER.findall(numbers)) // NUMBERS_PER_POINT[kind]
+    return total

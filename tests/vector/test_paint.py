@@ -7,11 +7,10 @@ from pictures import photo
 from pixtree.kernels.cracks import planar_map
 from pixtree.tasks.vectorize import rendered, vectorize
 from pixtree.vector.outlines.beziers import fit_curves
-from pixtree.vector.outlines.flattening import flattened
+from pixtree.vector.outlines.pieces import flattened
 from pixtree.vector.outlines.placement import place_samples
 from pixtree.vector.outlines.polylines import fit_polylines
-from pixtree.vector.paint.coverage import composite, cover
-from pixtree.vector.paint.layers import layers_of
+from pixtree.vector.paint import composite, cover, layers_of
 
 
 def disc(size=40, radius=13.3, centre=(19.7, 20.4)):

@@ -20,17 +20,7 @@ def path_data(arcs: PlanarMap, outlines: Outlines) -> list[str]:
     pieces = int(np.diff(outlines.offsets)[np.where(arcs.loops >= 0, arcs.loops, ~arcs.loops)].sum())
     numbers = pieces * (7 if outlines.is_curved else 2) + 4 * len(arcs.loops)
     buffer = np.empty(numbers * _LONGEST_NUMBER + 4 * len(arcs.loops) + 64, np.uint8)
-    ends = write_shapes(
-        arcs.loops,
-        arcs.loop_offsets,
-        arcs.shape_offsets,
-        outlines.points,
-        outlines.offsets,
-        outlines.controls,
-        outlines.curved,
-        outlines.radii,
-        buffer,
-    )
+    ends = write_shapes(arcs.loops, arcs.loop_offsets, arcs.shape_offsets, outlines, buffer)
     text = buffer[: ends[-1]].tobytes().decode("ascii")
     return [text[a:b] for a, b in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
 
@@ -90,21 +80,12 @@ def put_arc(buffer: Array, at: int, radius: int, east: int, south: int, command:
 
 
 @kernel
-def write_shapes(
-    loops: Array,
-    loop_offsets: Array,
-    shape_offsets: Array,
-    points: Array,
-    offsets: Array,
-    controls: Array,
-    curved: Array,
-    radii: Array,
-    buffer: Array,
-) -> Array:
-    """Write all shapes one after another and return where each ends, with a leading 0.
+def write_shapes(loops: Array, loop_offsets: Array, shape_offsets: Array, outlines: Outlines, buffer: Array) -> Array:
+    """Write all shapes one after another; returns where each ends, with a leading 0.
 
     One function, because the current point, the last control point and the command in force belong to every part of it.
     """
+    points, offsets, _, controls, curved, radii = outlines
     count = len(shape_offsets) - 1
     ends = np.zeros(count + 1, np.int64)
     at = 0

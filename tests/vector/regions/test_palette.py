@@ -7,7 +7,7 @@ import pytest
 from pictures import photo
 
 from pixtree.tasks.vectorize import vectorize
-from pixtree.vector.paint.palette import clusters, perceptual
+from pixtree.vector.regions.colours import clusters, perceptual
 
 
 def test_a_small_area_of_a_colour_like_no_other_has_a_place():

@@ -1,4 +1,4 @@
-"""`pixtree select` and `pixtree snap`: masks of objects, by pointing at them or from rough masks."""
+"""`pixtree select`, `snap` and `salient`: masks of objects, from marks, from rough masks, or found by a Vision Transformer."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -6,21 +6,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pixtree.cli.errors import UsageError, reported
-from pixtree.cli.options import ImageFile, checked_paths
+from pixtree.cli.options import ImageFile, ImageSize, ModelName, RegionCount, SideRule, WeightsFile, check_pngs, checked_paths
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from torch import Tensor
 
 MARK = (
-    "A mark is a point row,column, a box top,left,bottom,right, or a picture that is not black where marks are. Repeat it for more."
+    "A mark is a point row,column, a box top,left,bottom,right, or an image that is not black where marks are. Repeat it for more."
 )
+Overlay = Annotated[Path | None, typer.Option(help="Also draw the outline over the image and write the picture to this .png file.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command("select")(select)
     app.command("snap")(snap)
+    app.command("salient")(salient)
 
 
 @reported()
@@ -37,32 +40,31 @@ def select(
     ],
     inside: Annotated[list[str], typer.Option(help=f"A mark in the object; a box bounds it. {MARK}", show_default=False)],
     outside: Annotated[list[str] | None, typer.Option(help=f"A mark outside the object. {MARK}", show_default=False)] = None,
-    overlay: Annotated[
-        Path | None, typer.Option(help="Also draw the object's outline over the image and write the picture to this .png file.")
-    ] = None,
+    overlay: Overlay = None,
 ) -> None:
-    """Select the object that a few marks mean, and write its mask."""
+    """Select the object that a few marks indicate, and write its mask."""
     checked_paths(image, output, overlay, *(Path(text) for text in [*inside, *(outside or [])] if not _is_numbers(text)))
-    _check_outputs(output, overlay)
+    from pixtree.exports import format_of, write
+    from pixtree.files import checked_target
+
+    format_of(output)
+    checked_target(output)
+    check_pngs(overlay)
 
     import numpy as np
 
-    from pixtree.exports import write
-    from pixtree.exports.pictures import boundaries, save_png
     from pixtree.images import checked
     from pixtree.tasks.select import select as select_object
 
-    picture = checked(image)
-    shape = (int(picture.shape[1]), int(picture.shape[2]))
-    mask = select_object(picture, _marks(inside, shape, "--inside"), _marks(outside or [], shape, "--outside"))
+    pixels = checked(image)
+    shape = (int(pixels.shape[1]), int(pixels.shape[2]))
+    mask = select_object(pixels, _marks(inside, shape, "--inside"), _marks(outside or [], shape, "--outside"))
     if output.suffix.lower() == ".png":
         _write_mask(output, mask.astype(np.uint8) * 255)
     else:
-        write(output, np.where(mask, 0, -1), image=picture, file_name=image.name)
+        write(output, np.where(mask, 0, -1), image=pixels, file_name=image.name)
     typer.echo(f"{int(mask.sum())} of {mask.size} pixels: {output}")
-    if overlay is not None:
-        save_png(overlay, boundaries(picture, mask.astype(np.int32)))
-        typer.echo(f"outline: {overlay}")
+    _draw_outline(overlay, pixels, mask)
 
 
 @reported()
@@ -70,7 +72,7 @@ def snap(
     mask: Annotated[
         Path,
         typer.Argument(
-            help="The rough mask: a grey or palette picture whose values are 0 and others, or labels.", show_default=False
+            help="The rough mask: a grey or palette image whose values are 0 and others, or labels.", show_default=False
         ),
     ],
     image: ImageFile,
@@ -82,9 +84,9 @@ def snap(
         bool, typer.Option("--soft", help="Grey values are probabilities, white 1; the result is black and white.")
     ] = False,
 ) -> None:
-    """Make a rough mask or label map sharp on the contours of an image."""
+    """Sharpen a rough mask or label map along the contours of an image."""
     checked_paths(mask, image, output)
-    _check_png(output)
+    check_pngs(output)
 
     import numpy as np
 
@@ -101,22 +103,66 @@ def snap(
     typer.echo(f"{float((sharp != (values > 0 if soft else values)).mean()):.1%} of the pixels changed: {output}")
 
 
-def _check_outputs(output: Path, overlay: Path | None) -> None:
-    """Refuse outputs that cannot be written, before any work."""
-    from pixtree.exports import format_of
-    from pixtree.files import checked_target
+@reported()
+def salient(
+    image: ImageFile,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Write the mask to this .png file: white inside, or the number of each object.",
+            show_default=False,
+        ),
+    ],
+    model: ModelName = "deit_tiny_patch16_224",
+    weights: WeightsFile = None,
+    tokens: RegionCount = 0,
+    side: SideRule = "border",
+    refine: Annotated[str, typer.Option(help="How the outline is sharpened: snap, bilateral or none.")] = "snap",
+    objects: Annotated[int, typer.Option(min=1, max=254, help="Number of objects to find, one after the other.")] = 1,
+    size: ImageSize = 448,
+    overlay: Overlay = None,
+) -> None:
+    """Find the object of a photo that stands out to a model, without training, and write its mask."""
+    checked_paths(image, output, overlay, weights)
+    check_pngs(output, overlay)
+    if refine not in ("snap", "bilateral", "none"):
+        raise UsageError(f"--refine is snap, bilateral or none, got {refine!r}; choose one of these")
 
-    format_of(output, None)
-    checked_target(output)
-    if overlay is not None:
-        _check_png(overlay)
+    import numpy as np
+
+    from pixtree.evaluation.variants import model_of
+    from pixtree.exports import save_png
+    from pixtree.images import checked
+    from pixtree.tasks.salient import salient as salient_object
+
+    pixels = checked(image)
+    mask = salient_object(
+        pixels,
+        model_of(model, weights),
+        tokens=tokens or None,
+        side=side,
+        refine=None if refine == "none" else refine,
+        objects=objects,
+        size=size,
+    )
+    save_png(output, mask.astype(np.uint8) * (255 if objects == 1 else 1))
+    found = int(mask.max())
+    typer.echo(f"{found} object{'' if found == 1 else 's'}, {int((mask > 0).sum())} of {mask.size} pixels: {output}")
+    _draw_outline(overlay, pixels, mask)
 
 
-def _check_png(path: Path) -> None:
-    from pixtree.exports.pictures import checked_png
-    from pixtree.files import checked_target
+def _draw_outline(path: Path | None, image: "Tensor", mask: "NDArray[Any]") -> None:
+    """Draw the outlines of objects over the image, if a file is given for them."""
+    if path is None:
+        return
+    import numpy as np
 
-    checked_target(checked_png(path))
+    from pixtree.exports import boundaries, save_png
+
+    save_png(path, boundaries(image, mask.astype(np.int32)))
+    typer.echo(f"outline: {path}")
 
 
 def _is_numbers(text: str) -> bool:
@@ -131,7 +177,7 @@ def _number(word: str) -> float | None:
 
 
 def _marks(texts: list[str], shape: tuple[int, int], option: str) -> Any:
-    """Points and boxes as numbers, or, if a picture is among them, all marks as one scribble."""
+    """Points and boxes as numbers, or, if an image is among them, all marks as one scribble."""
     numbers = [[float(word) for word in text.split(",")] for text in texts if _is_numbers(text)]
     wrong = next((row for row in numbers if len(row) not in (2, 4)), None)
     if wrong is not None:
@@ -140,7 +186,7 @@ def _marks(texts: list[str], shape: tuple[int, int], option: str) -> Any:
     if not files:
         return numbers
     if any(len(row) == 4 for row in numbers):
-        raise UsageError(f"{option} takes boxes or pictures of marks, got both; draw the box into the picture")
+        raise UsageError(f"{option} takes boxes or images of marks, got both; draw the box into the image")
     return _scribble(files, numbers, shape)
 
 
@@ -163,16 +209,16 @@ def _values(path: Path) -> "tuple[NDArray[Any], list[int] | None]":
     import PIL.Image
 
     if not path.is_file():
-        raise FileNotFoundError(f"a mask is a picture, but '{path}' does not exist; check the path")
+        raise FileNotFoundError(f"expected the image of a mask, but '{path}' does not exist; check the path")
     try:
-        with PIL.Image.open(path) as picture:
-            picture.load()
-            palette = picture.getpalette() if picture.mode == "P" else None
-            values, mode = np.asarray(picture), picture.mode
+        with PIL.Image.open(path) as pixels:
+            pixels.load()
+            palette = pixels.getpalette() if pixels.mode == "P" else None
+            values, mode = np.asarray(pixels), pixels.mode
     except (OSError, SyntaxError) as fault:
-        raise ValueError(f"a mask is a readable picture, got '{path}' ({fault}); save it as PNG") from fault
+        raise ValueError(f"a mask is a readable image, got '{path}' ({fault}); save it as PNG") from fault
     if values.ndim != 2 or values.dtype.kind not in "biu":
-        raise ValueError(f"a mask is a grey or palette picture of one channel, got mode {mode} in '{path}'; save it as grey PNG")
+        raise ValueError(f"a mask is a grey or palette image of one channel, got mode {mode} in '{path}'; save it as grey PNG")
     if values.dtype.itemsize > 2:  # Pillow holds 16-bit grey in 32 bits at times
         if values.min() < 0 or values.max() > 65535:
             raise ValueError(f"a mask has values from 0 to 65535, got {values.min()} to {values.max()} in '{path}'; renumber it")
@@ -186,8 +232,8 @@ def _write_mask(path: Path, values: "NDArray[Any]", palette: list[int] | None = 
 
     from pixtree.files import replacing
 
-    picture = PIL.Image.fromarray(values)
+    pixels = PIL.Image.fromarray(values)
     if palette is not None:
-        picture.putpalette(palette)
+        pixels.putpalette(palette)
     with replacing(path) as temporary:
-        picture.save(temporary, "PNG")
+        pixels.save(temporary, "PNG")

@@ -1,4 +1,4 @@
-"""Search: the drawing that makes the most of a number of paths, bytes or points, or reaches a quality with the fewest shapes."""
+"""Budgets: the best drawing within a number of paths, bytes or points, or the one that reaches a quality with the fewest shapes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -49,7 +49,7 @@ class Limits:
         return min(self.paths or np.inf, *(limit / PER_PATH[name] for name, limit in self.sizes()), np.inf)
 
     def most_paths(self, pixels: int) -> int:
-        """The largest number of shapes that can be useful for an image of so many pixels."""
+        """The largest number of shapes that can be useful for an image of `pixels` pixels."""
         wanted = self.paths or pixels
         for name, limit in self.sizes():
             wanted = min(wanted, limit // FEWEST_PER_PATH[name] + 1)
@@ -59,7 +59,7 @@ class Limits:
 
 
 def best_drawing(source: Source, limits: Limits, measure: Callable[[Drawing], float]) -> Drawing:
-    """The best drawing within the limits; an error says what is possible. `measure` gives a drawing's PSNR."""
+    """The best drawing within the limits; an error names what is possible. `measure` returns a drawing's PSNR."""
     most = min(limits.paths or source.regions.most, source.regions.most)
     if most < source.regions.fewest:
         raise ValueError(
@@ -94,7 +94,7 @@ def _with_paths(source: Source, most: int) -> Drawing:
 
 
 def _filling(source: Source, name: str, limit: int, most: int) -> Drawing:
-    """The drawing with as many shapes as fit into `limit` bytes or points, whichever `name` says."""
+    """The drawing with as many shapes as fit into `limit` bytes or points, by `name`."""
     fewest = source.regions.fewest
     count = min(max(limit // PER_PATH[name], fewest), most)
     for _ in range(4):

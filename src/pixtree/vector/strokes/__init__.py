@@ -1,1 +1,0 @@
-"""Strokes: a picture as lines along the contours that are strong in its tree."""

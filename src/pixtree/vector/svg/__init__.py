@@ -1,1 +1,0 @@
-"""SVG text of a drawing: path data and the document around it."""

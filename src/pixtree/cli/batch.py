@@ -12,7 +12,7 @@ from pixtree.cli.options import MAX_PIXELS, grouped, with_examples
 from pixtree.cli.progress import Progress
 
 if TYPE_CHECKING:
-    pass
+    from pixtree.batch import PartResult
 
 EXAMPLES = (
     "pixtree batch segment photos labels --tokens 200",

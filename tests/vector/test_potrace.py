@@ -75,5 +75,5 @@ def test_a_program_that_fails_is_named_in_one_sentence(tmp_path, monkeypatch):
     program.write_text("#!/bin/sh\necho broken >&2\nexit 3\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    with pytest.raises(OSError, match=r"potrace must trace every region, it failed \(broken\); check it"):
+    with pytest.raises(OSError, match=r"potrace must trace every region, but failed \(broken\); check it"):
         vectorize(photo(height=8, width=8), paths=4, style="paper")

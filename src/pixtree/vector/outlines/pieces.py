@@ -36,7 +36,8 @@ class Outlines(NamedTuple):
 
 def exact_outlines(arcs: PlanarMap) -> Outlines:
     """Outlines along the cracks, with a vertex where they turn; they reproduce the label map."""
-    return Outlines(*keep_turns(arcs.offsets, arcs.corners), 1)
+    points, offsets = keep_turns(arcs.offsets, arcs.corners)
+    return Outlines(points, offsets, 1)
 
 
 @kernel

@@ -23,7 +23,8 @@ def fit_polylines(samples: Samples, arcs: PlanarMap, colours: Array, *, unit: in
     price: squared grey levels (summed over channels) per character of path data. Dynamic programming over all pairs of samples at
     most 40 apart, O(1) each by prefix sums. Every arc is written twice, once per side.
     """
-    return Outlines(*cheapest_polylines(arcs.left, arcs.right, samples, along_border(arcs), colours, unit, price), unit)
+    points, offsets = cheapest_polylines(arcs.left, arcs.right, samples, along_border(arcs), colours, unit, price)
+    return Outlines(points, offsets, unit)
 
 
 @inlined

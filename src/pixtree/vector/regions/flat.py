@@ -113,8 +113,8 @@ def is_blend(colours: Array, which: int) -> bool:
 def _inside(planes: Array) -> NDArray[np.bool_]:
     """Which pixels (H, W) equal all of their direct neighbours."""
     inside = np.ones(planes.shape[1:], np.bool_)
-    for pixels, axis in ((inside, 1), (inside.T, 2)):
-        equal = np.moveaxis((np.abs(np.diff(planes, axis=axis)) <= SAME).all(axis=0), axis - 1, 0)
+    for pixels, values in ((inside, planes), (inside.T, planes.transpose(0, 2, 1))):
+        equal = (np.abs(np.diff(values, axis=1)) <= SAME).all(axis=0)
         pixels[:-1] &= equal
         pixels[1:] &= equal
     return inside

@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 PIP := -m pip --quiet --disable-pip-version-check
 
-.PHONY: setup lock run docs records test test-all test-shuffled test-lowest check mutate soak release clean
+.PHONY: setup lock run docs records test test-all test-time test-shuffled test-lowest check mutate soak release clean
 
 setup: .venv/ready
 
@@ -48,11 +48,18 @@ check: setup  ## style, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Two processes, which take tests from each other when one runs out; the first run on a machine compiles the kernels before they start.
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
 test: check  ## everything that must hold, in minutes
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-all: check  ## and what takes longer
-	$(BIN)/python -m pytest -m '' -o faulthandler_timeout=3600
+	$(PYTEST) -m '' -o faulthandler_timeout=3600
+
+test-time: setup  ## how long the tests take in a fresh clone without machine code; needs a quiet machine
+	$(BIN)/python benchmarks/test_time.py -o benchmarks/results/test_time.json
 
 test-shuffled: setup  ## ten runs of the tests in random orders, about an hour; the same command continues an interrupted run
 	$(BIN)/python benchmarks/random_order.py -o benchmarks/results/random_order.json

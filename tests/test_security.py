@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from sources import Parsed
 from torch import nn
 
 import pixtree
@@ -15,12 +16,7 @@ from pixtree.batch.datasets import read_labels
 from pixtree.training.checkpoints import restored
 
 ROOT = Path(__file__).parents[1]
-SOURCES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "src").rglob("*.py"))}
-SCRIPTS = {
-    path: ast.parse(path.read_text(encoding="utf-8"))
-    for folder in ("benchmarks", "examples")
-    for path in sorted((ROOT / folder).rglob("*.py"))
-}
+SOURCES, SCRIPTS = Parsed(ROOT / "src"), Parsed(ROOT / "benchmarks", ROOT / "examples")
 LOADERS = {"pickle", "_pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 RUNNERS = ("eval", "exec", "os.system", "torch.hub.load", "yaml.load", "yaml.unsafe_load", "yaml.full_load", "tempfile.mktemp")
 
@@ -54,7 +50,7 @@ def test_of_pickle_only_the_name_of_an_error_is_used():
 
 
 def test_files_of_torch_are_read_as_weights_only_everywhere():
-    found = [(name, words) for name, function, words in calls(SOURCES | SCRIPTS) if function == "torch.load"]
+    found = [(name, words) for name, function, words in calls({**SOURCES, **SCRIPTS}) if function == "torch.load"]
     assert found
     assert [name for name, words in found if words.get("weights_only") != "True"] == []
 

@@ -1,5 +1,6 @@
 """Ray makes the same bytes as the pool."""
 
+import importlib.util
 import io
 import os
 import signal
@@ -18,12 +19,14 @@ from test_run import rows_of
 import pixtree
 from pixtree.batch import ray_dataset, run
 
-ray = pytest.importorskip("ray")
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
 
 
 @pytest.fixture(scope="module")
 def cluster():
     """A local cluster of two workers."""
+    import ray  # imported late: collection need not wait for it
+
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
     yield
     ray.shutdown()

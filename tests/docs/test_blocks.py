@@ -19,14 +19,13 @@ TARGETS = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf
 
 @pytest.fixture
 def no_downloads(monkeypatch):
-    """`pretrained=True` makes random weights: a test downloads nothing."""
+    """`pretrained=True` makes random weights: a test downloads nothing. Two blocks show as much as twelve."""
     create = timm.create_model
-    monkeypatch.setattr(timm, "create_model", lambda name, pretrained=False, **words: create(name, **words))
+    monkeypatch.setattr(timm, "create_model", lambda name, pretrained=False, **words: create(name, **{"depth": 2, **words}))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_block_says_what_it_is(page):
-    assert {block.language for block in blocks(page)} <= KNOWN
+def test_every_block_says_what_it_is():
+    assert [(page.name, block.line) for page in PAGES for block in blocks(page) if block.language not in KNOWN] == []
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: str(page.relative_to(ROOT)))

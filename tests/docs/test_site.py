@@ -84,12 +84,13 @@ def test_architecture_names_every_folder():
     assert [name for name in folders if f"`{name}`" not in text] == []
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "concepts").glob("[!i]*.md")), ids=lambda page: page.stem)
-def test_every_concept_has_one_drawing_made_by_a_script(page):
-    drawings = re.findall(r"!\[[^\]]*\]\(\.\./pictures/(\w+)\.png\)", page.read_text(encoding="utf-8"))
+def test_every_concept_has_one_drawing_made_by_a_script():
+    pages = {page.stem: page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "concepts").glob("[!i]*.md")}
+    drawings = {name: re.findall(r"!\[[^\]]*\]\(\.\./pictures/(\w+)\.png\)", text) for name, text in pages.items()}
     script = (ROOT / "benchmarks" / "concept_pictures.py").read_text(encoding="utf-8")
-    assert drawings == [f"concept_{page.stem}"]
-    assert page.stem in script
+    assert pages
+    assert drawings == {name: [f"concept_{name}"] for name in pages}
+    assert [name for name in pages if name not in script] == []
 
 
 def test_every_public_name_is_in_the_reference():
@@ -104,15 +105,17 @@ def commands(group=None, path=()):
         yield from commands(command, (*path, name)) if hasattr(command, "commands") else [" ".join(("pixtree", *path, name))]
 
 
-@pytest.mark.parametrize("command", list(commands()))
-def test_every_command_is_in_a_how_to(command):
-    assert re.search(rf"{command}\b", HOW_TO)
+def test_every_command_is_in_a_how_to():
+    known = list(commands())
+    assert len(known) > 10
+    assert [command for command in known if not re.search(rf"{command}\b", HOW_TO)] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_files(page):
-    linked = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if not re.match(r"https?://", link)]
-    assert [link for link in linked if not (page.parent / link).exists()] == []
+def test_links_lead_to_files():
+    linked = [(page, link) for page in PAGES for link in LINK.findall(page.read_text(encoding="utf-8"))]
+    files = [(page, link) for page, link in linked if not re.match(r"https?://", link)]
+    assert len(files) > 100
+    assert [(page.name, link) for page, link in files if not (page.parent / link).exists()] == []
 
 
 def test_pictures_are_used_and_light():

@@ -13,12 +13,17 @@ from pixtree.napari_plugin.session import Session, shown_plane
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("QT_API", "pyside6")
 
-from napari.components import ViewerModel
 from qtpy.QtWidgets import QApplication
 
 from pixtree.napari_plugin.widget import INSIDE, OUTSIDE, REGIONS, SELECTION, RegionsWidget
 
 PIXELS = photo(height=40, width=48).permute(1, 2, 0).numpy()
+
+
+def empty_viewer():
+    from napari.components import ViewerModel  # imported late: it takes seconds, and every run would wait for it at collection
+
+    return ViewerModel()
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +33,7 @@ def application():
 
 @pytest.fixture
 def viewer():
-    model = ViewerModel()
+    model = empty_viewer()
     model.add_image(PIXELS, rgb=True, name="photo", scale=(2, 2))
     return model
 
@@ -99,7 +104,7 @@ def test_points_select_an_object(widget, viewer, monkeypatch):
 
 
 def test_what_is_refused_is_said(application):
-    model = ViewerModel()
+    model = empty_viewer()
     model.add_image(np.full((8, 9), np.nan, np.float32), name="empty", contrast_limits=(0, 1))
     widget = RegionsWidget(model)
     clicked(widget.grow)
@@ -117,7 +122,7 @@ def test_images_that_come_and_go_are_offered(widget, viewer):
 
 
 def test_a_volume_is_cut_where_the_viewer_looks():
-    model = ViewerModel()
+    model = empty_viewer()
     volume = np.stack([np.full((6, 7), 100 * index, np.int16) for index in range(4)])
     volume[2, :, 3:] = -50
     layer = model.add_image(volume, contrast_limits=(-50, 300))

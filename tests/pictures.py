@@ -1,5 +1,7 @@
 """Small pictures for the tests: generated ones, photos that scikit-image ships, and a hypothesis strategy."""
 
+from functools import cache
+
 import numpy as np
 import torch
 from hypothesis import strategies as st
@@ -9,11 +11,16 @@ from torch import Tensor
 
 def photo(name: str = "astronaut", height: int = 96, width: int = 112) -> Tensor:
     """A crop (3, height, width) uint8 of a photo inside scikit-image."""
-    from skimage import data
-
-    picture = getattr(data, name)()
+    picture = _whole(name)
     top, left = picture.shape[0] // 4, picture.shape[1] // 3
     return torch.from_numpy(picture[top : top + height, left : left + width].copy()).permute(2, 0, 1).contiguous()
+
+
+@cache
+def _whole(name: str) -> np.ndarray:
+    from skimage import data
+
+    return getattr(data, name)()
 
 
 def noise(height: int, width: int, channels: int = 3, seed: int = 0) -> Tensor:

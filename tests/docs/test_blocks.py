@@ -1,6 +1,7 @@
 """Every code block of the README and of the documentation runs, page by page, from top to bottom."""
 
 import re
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -19,18 +20,26 @@ TARGETS = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf
 
 @pytest.fixture
 def no_downloads(monkeypatch):
-    """`pretrained=True` makes random weights: a test downloads nothing. Two blocks show as much as twelve."""
+    """`pretrained=True` makes random weights: a test downloads nothing. Four blocks show as much as twelve."""
     create = timm.create_model
-    monkeypatch.setattr(timm, "create_model", lambda name, pretrained=False, **words: create(name, **{"depth": 2, **words}))
+    monkeypatch.setattr(timm, "create_model", lambda name, pretrained=False, **words: create(name, **{"depth": 4, **words}))
 
 
 def test_every_block_says_what_it_is():
     assert [(page.name, block.line) for page in PAGES for block in blocks(page) if block.language not in KNOWN] == []
 
 
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """The files that the pages speak of; every page gets its own copy."""
+    folder = tmp_path_factory.mktemp("world")
+    make_world(folder)
+    return folder
+
+
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_block_runs(page, tmp_path, monkeypatch, no_downloads):
-    make_world(tmp_path)
+def test_every_block_runs(page, world, tmp_path, monkeypatch, no_downloads):
+    shutil.copytree(world, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     names = given()
     for block in blocks(page):

@@ -1,5 +1,7 @@
 """Drawings in programs that know nothing of resvg: the same picture, no hairlines at any size, polygons exact to the pixel."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from pictures import photo
@@ -20,6 +22,12 @@ def pixels(name, height=96, width=112):
     return photo(name, height, width).permute(1, 2, 0).contiguous().numpy()
 
 
+@cache
+def drawn(name, height=96, width=112, **options):
+    """The SVG of a photo, made once for all renderers."""
+    return str(vectorize(pixels(name, height, width), **options))
+
+
 @EACH
 @pytest.mark.parametrize("name", ["astronaut", "coffee", "chelsea", "rocket"])
 @pytest.mark.parametrize(
@@ -28,8 +36,7 @@ def pixels(name, height=96, width=112):
     ids=["polyline", "smooth", "fast", "poster", "groups"],
 )
 def test_no_background_shows_inside_fitted_outlines_at_any_size(renderer, name, options):
-    picture = pixels(name)
-    scales = hairlines(str(vectorize(picture, paths=250, **options)), picture, RENDERERS[renderer])
+    scales = hairlines(drawn(name, paths=250, **options), pixels(name), RENDERERS[renderer])
     assert [row["scale"] for row in scales] == [0.73, 1, 1.37]
     assert max(row["gap_largest"] for row in scales) <= 8
     assert max(row["gap_mean_square"] for row in scales) <= 1
@@ -45,7 +52,7 @@ def test_polygons_leave_no_pixel_uncovered_and_none_in_the_wrong_region(renderer
 
 @EACH
 def test_polygon_drawings_are_the_same_over_black_and_white(renderer):
-    text = str(vectorize(pixels("chelsea"), paths=200, style="polygon"))
+    text = drawn("chelsea", paths=200, style="polygon")
     white, black = (RENDERERS[renderer](text, colour) for colour in ("#ffffff", "#000000"))
     assert (white == black).all()
     assert (white == rendered(text)).all()
@@ -108,14 +115,14 @@ DRAWINGS = {
 @each(*QUICK)
 @pytest.mark.parametrize("kind", DRAWINGS)
 def test_a_drawing_looks_the_same_in_other_programs(renderer, kind):
-    assert alike(str(vectorize(pixels("astronaut", 64, 72), **DRAWINGS[kind])), renderer) >= 35
+    assert alike(drawn("astronaut", 64, 72, **DRAWINGS[kind]), renderer) >= 35
 
 
 @pytest.mark.slow
 @each("firefox", "inkscape", "libreoffice")
 @pytest.mark.parametrize("kind", DRAWINGS)
 def test_a_drawing_looks_the_same_in_slow_programs(renderer, kind):
-    assert alike(str(vectorize(pixels("astronaut", 64, 72), **DRAWINGS[kind])), renderer) >= 35
+    assert alike(drawn("astronaut", 64, 72, **DRAWINGS[kind]), renderer) >= 35
 
 
 @pytest.mark.slow

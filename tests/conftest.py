@@ -1,5 +1,6 @@
 """The surroundings of all tests: one thread and one shared cache of machine code per process, and bfloat16 only where it works."""
 
+import gc
 import importlib.util
 import json
 import os
@@ -62,6 +63,12 @@ def warm_up(folder: Path) -> None:
         for old in folder.iterdir():
             if time.time() - max(path.stat().st_atime for path in (old, *old.rglob("*"))) > UNUSED:
                 shutil.rmtree(old) if old.is_dir() else old.unlink(missing_ok=True)
+
+
+def pytest_collection_finish() -> None:
+    """Imported modules are a million objects that stay to the end; the garbage collector need not visit them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -19,7 +19,7 @@ def pictures() -> torch.Tensor:
 @pytest.fixture(scope="module")
 def model():
     torch.manual_seed(0)
-    return pixtree.retrofit(tiny("vit_tiny_patch16_224"), tokens=12).eval()
+    return pixtree.retrofit(tiny("vit_tiny_patch16_224", depth=1), tokens=12).eval()
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
@@ -35,7 +35,7 @@ def test_a_model_compiles_as_one_graph(model, backend):
 @torch.no_grad()
 def test_a_model_whose_count_follows_the_size_compiles_as_one_graph_and_exports():
     torch.manual_seed(0)
-    follower = pixtree.retrofit(tiny("vit_tiny_patch16_224"), tokenizer={"mix": 0.0}).eval()
+    follower = pixtree.retrofit(tiny("vit_tiny_patch16_224", depth=1), tokenizer={"mix": 0.0}).eval()
     images = pictures()[..., :50]
     torch._dynamo.reset()
     expected = follower(images)
@@ -74,7 +74,7 @@ def test_a_model_exports_whole_and_runs_where_only_pixtree_is_imported(model, tm
 
 def test_a_model_whose_count_follows_the_picture_still_compiles_in_parts():
     torch.manual_seed(0)
-    model = pixtree.retrofit(tiny("vit_tiny_patch16_224"), budget=pixtree.Criterion("aicc")).eval()
+    model = pixtree.retrofit(tiny("vit_tiny_patch16_224", depth=1), budget=pixtree.Criterion("aicc")).eval()
     images = pictures()
     torch._dynamo.reset()
     with torch.no_grad():

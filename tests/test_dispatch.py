@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 
 import pytest
+from sources import tree_of
 
 import pixtree
 from pixtree.runtime import jit
@@ -29,7 +30,7 @@ def autocast_arguments(tree: ast.AST) -> set[ast.AST]:
 def test_devices_are_told_apart_in_one_place_only():
     found = []
     for path in SOURCES:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = tree_of(path)
         allowed = autocast_arguments(tree)
         tests = [node.lineno for node in ast.walk(tree) if is_device_test(node) and node not in allowed]
         found += [f"{path.relative_to(PACKAGE)}:{line}" for line in tests]

@@ -35,6 +35,15 @@ VARIABLES, FAULT = json.loads(os.environ[PROBED])
 os.environ.update(VARIABLES)
 
 
+@pytest.fixture
+def shallow(monkeypatch):
+    """timm makes models of four blocks instead of twelve, and downloads nothing: with random weights, more blocks show no more."""
+    from pixtree.models.timm_import import timm
+
+    create = timm.create_model
+    monkeypatch.setattr(timm, "create_model", lambda name, pretrained=False, **words: create(name, **{"depth": 4, **words}))
+
+
 def pytest_report_header() -> str | None:
     if VARIABLES:
         return f"bfloat16 dies on this CPU; capped: {', '.join(f'{name}={value}' for name, value in VARIABLES.items())}"

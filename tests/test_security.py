@@ -3,12 +3,13 @@
 import ast
 import pickle
 import re
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from sources import Parsed
+from sources import Parsed, tree_of
 from torch import nn
 
 import pixtree
@@ -21,12 +22,15 @@ LOADERS = {"pickle", "_pickle", "cPickle", "dill", "cloudpickle", "joblib", "she
 RUNNERS = ("eval", "exec", "os.system", "torch.hub.load", "yaml.load", "yaml.unsafe_load", "yaml.full_load", "tempfile.mktemp")
 
 
-def calls(trees):
+def calls(paths):
     """File, name of the function, and keywords of every call."""
-    for path, tree in trees.items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call):
-                yield path.name, ast.unparse(node.func), {word.arg: ast.unparse(word.value) for word in node.keywords}
+    return [call for path in paths for call in calls_in(path)]
+
+
+@cache
+def calls_in(path):
+    found = [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)]
+    return [(path.name, ast.unparse(node.func), {word.arg: ast.unparse(word.value) for word in node.keywords}) for node in found]
 
 
 def test_no_source_loads_a_pickle():
@@ -50,7 +54,7 @@ def test_of_pickle_only_the_name_of_an_error_is_used():
 
 
 def test_files_of_torch_are_read_as_weights_only_everywhere():
-    found = [(name, words) for name, function, words in calls({**SOURCES, **SCRIPTS}) if function == "torch.load"]
+    found = [(name, words) for name, function, words in calls([*SOURCES, *SCRIPTS]) if function == "torch.load"]
     assert found
     assert [name for name, words in found if words.get("weights_only") != "True"] == []
 

@@ -29,9 +29,9 @@ def trees() -> None:
 
 
 def drawings() -> None:
-    """Drawings of every style."""
-    for words in ({"paths": 12}, {"paths": 12, "fast": True}, {"paths": 12, "preset": "icon"}, {"paths": 12, "artwork": True}):
-        pixtree.vectorize(PHOTO, **words)
+    """Drawings of every style; photos last, since by then the other process has compiled the trees that they need."""
+    for words in ({"artwork": True}, {"preset": "icon"}, {"style": "smooth"}, {"fast": True}, {}):
+        pixtree.vectorize(PHOTO, paths=12, **words)
 
 
 if __name__ == "__main__":

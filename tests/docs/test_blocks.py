@@ -10,19 +10,11 @@ from commands import invoke
 from pages import HERE, PAGES, PARSED_ONLY, ROOT, blocks, command_of, given, lines_of, make_world
 
 from pixtree.cli.main import app
-from pixtree.models.timm_import import timm
 
 KNOWN = {"python", "bash", "text", "{toctree}", "{eval-rst}"}
 WITH_CODE = [page for page in PAGES if any(block.language in ("python", "bash") for block in blocks(page))]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 TARGETS = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-
-
-@pytest.fixture
-def no_downloads(monkeypatch):
-    """`pretrained=True` makes random weights: a test downloads nothing. Four blocks show as much as twelve."""
-    create = timm.create_model
-    monkeypatch.setattr(timm, "create_model", lambda name, pretrained=False, **words: create(name, **{"depth": 4, **words}))
 
 
 def test_every_block_says_what_it_is():
@@ -38,7 +30,7 @@ def world(tmp_path_factory):
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_block_runs(page, world, tmp_path, monkeypatch, no_downloads):
+def test_every_block_runs(page, world, tmp_path, monkeypatch, shallow):
     shutil.copytree(world, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     names = given()

@@ -1,4 +1,4 @@
-"""Progress of a training on the command line: steps, time left, and the newest figures."""
+"""Progress of a training run on the command line: steps, time left, and the latest figures."""
 
 from collections.abc import Mapping
 
@@ -29,7 +29,7 @@ class Steps:
 
     def __call__(self, step: int, figures: Mapping[str, float]) -> None:
         """Show a step."""
-        self.progress.start()  # not before there is something to show: what fails first fails in one line
+        self.progress.start()  # not earlier, so that an error before the first step is one line
         text = f"loss {figures['loss']:.5f}"
         if "tokens" in figures:
             text += f", {figures['tokens']:.0f} tokens"

@@ -29,9 +29,9 @@ from pixtree.models.pooling import bilinear_shares
 from pixtree.models.segmentation import Segmenter, TokenLogits
 from pixtree.partitioners import Baseline, partitioner
 from pixtree.tasks.salient import colour_image, seen_by
+from pixtree.training.batches import SampleOrder, Share
 from pixtree.training.loop import train
-from pixtree.training.order import Order, Share
-from pixtree.training.plan import Plan
+from pixtree.training.recipe import Plan
 from pixtree.training.segmenting import LabelledBatches, Segmentation
 
 MODEL, SIZE, SMALL = "vit_tiny_patch16_224", (384, 512), (192, 256)
@@ -102,7 +102,7 @@ class KeptBatches:
 
     def __init__(self, kept: Kept, views: int, batch: int, seed: int) -> None:
         self.kept, self.views, self.images = kept, views, len(kept.rows) // views
-        self.order = Order(self.images, batch, seed)
+        self.order = SampleOrder(self.images, batch, seed)
 
     def starting(self, step: int, share: Share) -> Iterator[list[Kept]]:
         """The batches from a step on."""
@@ -208,9 +208,8 @@ def run(asked: argparse.Namespace, name: str, seed: int, sets: dict[str, Labelle
     data = {part: kept(asked, way, segmenter.eval(), some, asked.views if part == "train" else 0) for part, some in sets.items()}
     batches = KeptBatches(data["train"], asked.views, asked.batch, seed)
     steps = batches.order.steps(asked.epochs)
-    plan = Plan(
-        steps=steps, rate=asked.rate, warmup=max(1, steps // 20), decay=0.05, seed=seed, scales=(("model", asked.backbone_rate),)
-    )
+    scales = {"model": asked.backbone_rate}
+    plan = Plan(steps=steps, rate=asked.rate, warmup_steps=max(1, steps // 20), weight_decay=0.05, seed=seed, rate_scales=scales)
     tested: list[tuple[int, float]] = []
 
     def test(step: int, figures: dict[str, float]) -> None:

@@ -24,9 +24,11 @@ from pixtree.evaluation.classified_images import ClassifiedImages, classified_im
 from pixtree.evaluation.variants import Variant, cost_of, variant_of
 from pixtree.files import IMAGE_SUFFIXES, replacing
 from pixtree.models.weights import named_model
-from pixtree.training.distillation import Distillation, Matching
-from pixtree.training.distilling import CHECKPOINT, LOG, Run, Settings, distilled, prepared
-from pixtree.training.logs import read_log
+from pixtree.training.distillation import Distillation
+from pixtree.training.logs import LOG, read_log
+from pixtree.training.recipe import Matching
+from pixtree.training.running import CHECKPOINT, Run, prepared, trained
+from pixtree.training.short_forms import distillation_recipe
 
 MODELS = ("deit_tiny_patch16_224", "vit_tiny_patch16_224")
 STUDENTS = {
@@ -136,25 +138,26 @@ class Remembered(nn.Module):
 def run_of(name: str, student: str, folder: Path, options: argparse.Namespace) -> Run:
     """A distillation of one student; only the student differs from those of the others."""
     variant = STUDENTS[student]
-    settings = Settings(
+    recipe = distillation_recipe(
         name,
-        () if variant.tokens is None else (variant.tokens,),
-        variant.compute or (1.0 if variant.tokens is None else None),
+        weights=options.data / "weights" / f"{name}.fp16.safetensors",
+        tokens=() if variant.tokens is None else (variant.tokens,),
+        compute=variant.compute or (1.0 if variant.tokens is None else None),
         batch=options.batch,
         rate=options.rate,
-        own_rate=options.own_rate,
+        tokenizer_lr_scale=options.own_rate,
         regions=0.0,  # what is matched follows below
         crop=options.crop,
         precision="bfloat16",
     )
-    run = prepared(settings, str(folder), options.data / "weights" / f"{name}.fp16.safetensors")
+    run = prepared(recipe, str(folder))
     teacher = run.objective.teacher
     made = variant_of(copy.deepcopy(teacher).requires_grad_(True), variant)
     remembered = Remembered(teacher, options.runs / f"{name}-{options.crop:g}{'-held_out' * options.held_out}.features")
-    matching = Matching(options.answer, options.pooled, options.regions if variant.tokens else 0.0)
+    matching = Matching(answer=options.answer, pooled=options.pooled, regions=options.regions if variant.tokens else 0.0)
     objective = Distillation(remembered, made, matching)
-    plan = replace(run.plan, steps=options.steps, warmup=max(1, options.steps // 20), every=40)
-    return run._replace(objective=objective, plan=plan)
+    lengths = {"steps": options.steps, "warmup_steps": max(1, options.steps // 20), "every": 40}
+    return replace(run, objective=objective, plan=run.plan.model_copy(update=lengths))
 
 
 def answers_of(teacher: Any, path: Path, data: ClassifiedImages) -> Tensor:
@@ -200,7 +203,7 @@ def row_of(name: str, student: str, folder: Path, data: ClassifiedImages, option
         if step % 10 == 9:
             print(name, student, step + 1, {key: round(value, 4) for key, value in figures.items()}, flush=True)
 
-    distilled(run, where, (where / CHECKPOINT).is_file(), report)
+    trained(run, where, (where / CHECKPOINT).is_file(), report)
     remembered.save()
     log = read_log(where / LOG)
     taught = answers_of(remembered.teacher, options.runs / f"{name}-on-{data.name}-{len(data)}.pt", data)
@@ -209,7 +212,7 @@ def row_of(name: str, student: str, folder: Path, data: ClassifiedImages, option
         row |= {key: getattr(options, key) for key in SCHEDULE}
     else:
         row |= before(name, student)
-    row["minutes"] = sum(run.settings.batch / line["images_per_second"] for line in log) / 60
+    row["minutes"] = sum(run.plan.batch / line["images_per_second"] for line in log) / 60
     print(row, flush=True)
     losses = [line["loss"] for line in log]
     return row, [sum(losses[at : at + 10]) / len(losses[at : at + 10]) for at in range(0, len(losses), 10)]

@@ -19,10 +19,11 @@ from pixtree.tokenizer.options import Options
 from pixtree.tokenizer.region_encoder import RegionEncoder
 from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, region_encoder
 from pixtree.tokenizer.weights import shipped_weights
-from pixtree.training.data import RandomCrops, image_files
+from pixtree.training.batches import RandomCrops
 from pixtree.training.loop import train
-from pixtree.training.plan import Plan
-from pixtree.training.reconstruction import Losses, Pretraining
+from pixtree.training.recipe import Plan, Reconstruction
+from pixtree.training.reconstruction import Pretraining
+from pixtree.training.sources import image_files
 from pixtree.trees.cuts import Budget, Exactly
 
 
@@ -52,8 +53,8 @@ def measures(encoder: RegionEncoder, budget: Budget, images: list[torch.Tensor])
 def trained(options: Options, budget: Budget, crops: RandomCrops, steps: int) -> RegionEncoder:
     torch.manual_seed(0)
     encoder = region_encoder(options)
-    plan = Plan(steps=steps, rate=1e-2, warmup=5, every=steps)
-    train(Pretraining(encoder, budget, Losses(association=0.0)), crops, plan)
+    plan = Plan(steps=steps, rate=1e-2, warmup_steps=5, every=steps)
+    train(Pretraining(encoder, budget, Reconstruction(association=0.0)), crops, plan)
     return encoder
 
 

@@ -15,10 +15,9 @@ from pathlib import Path
 from evidence.records import provenance, write_record
 
 from pixtree.cli.progress import Steps
-from pixtree.training.distilling import CHECKPOINT
 from pixtree.training.logs import LOG, read_log
 from pixtree.training.recipe import read_recipe
-from pixtree.training.running import RESULT, prepared, trained
+from pixtree.training.running import CHECKPOINT, RESULT, prepared, trained
 
 NAMES = ("tokenizer_laptop", "pretrain_laptop", "finetune_laptop", "retrofit_laptop", "segment_laptop")
 POINTS = 50  # of a curve; each is the mean of the steps up to it

@@ -28,10 +28,11 @@ from pixtree.tokenizer.aggregation import MODES
 from pixtree.tokenizer.options import Options
 from pixtree.tokenizer.tokenizer import Tokenizer, region_encoder
 from pixtree.tokenizer.weights import load_weights, shipped_weights
-from pixtree.training.data import RandomCrops, image_files
+from pixtree.training.batches import RandomCrops
 from pixtree.training.loop import train
-from pixtree.training.plan import Plan
-from pixtree.training.reconstruction import Losses, Pretraining, reconstruction_error
+from pixtree.training.recipe import Plan, Reconstruction
+from pixtree.training.reconstruction import Pretraining, reconstruction_error
+from pixtree.training.sources import image_files
 
 MODEL, SIZE = "vit_small_patch16_224", 224
 QUALITY = ("boundary_recall", "undersegmentation_error", "achievable_accuracy", "explained_variation")
@@ -240,9 +241,9 @@ def gap_after(mode: str, scale: float, crops: RandomCrops, steps: int) -> dict[s
         encoder.colour.weight.div_(scale)
     norms = []
     encoder.colour.weight.register_hook(lambda gradient: norms.append(float(gradient.norm())))
-    objective = Pretraining(encoder, pixtree.Exactly(80), Losses(association=0.0))
+    objective = Pretraining(encoder, pixtree.Exactly(80), Reconstruction(association=0.0))
     try:
-        train(objective, crops, Plan(steps=steps, rate=1e-3, warmup=5, every=steps))
+        train(objective, crops, Plan(steps=steps, rate=1e-3, warmup_steps=5, every=steps))
     except ValueError:  # the loss is NaN
         return {"gap": float("nan"), "steepest": max(norms)}
     with torch.no_grad():

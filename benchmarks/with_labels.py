@@ -27,12 +27,11 @@ from recipes import curve_of
 from pixtree.cli.progress import Steps
 from pixtree.files import write_json
 from pixtree.training.augmentation import plain_transform
-from pixtree.training.distilling import CHECKPOINT
-from pixtree.training.labelled import right_answers
+from pixtree.training.batches import Images
+from pixtree.training.labelled import correct
 from pixtree.training.logs import LOG, read_log
-from pixtree.training.pictures import Pictures
 from pixtree.training.recipe import read_recipe
-from pixtree.training.running import RESULT, Run, prepared, trained
+from pixtree.training.running import CHECKPOINT, RESULT, Run, prepared, trained
 from pixtree.training.sources import source_of
 
 RESULTS = Path("benchmarks/results")
@@ -126,12 +125,12 @@ def run(made: Run, folder: Path, data: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     before = busy()
     model = made.recipe.model  # type: ignore[attr-defined]
-    held = Pictures(
+    held = Images(
         source_of(str(data / "imagenette224")).held, plain_transform(model.image_size, made.objective.learner.pretrained_cfg)
     )
 
     def test(learned: Any) -> dict[str, float]:
-        right = right_answers(learned, held)
+        right = correct(learned, held)
         write_json(folder / ANSWERS, {"right": right.int().tolist(), "minutes": busy() - before})
         return {"top1": float(right.double().mean())}
 

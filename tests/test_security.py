@@ -14,7 +14,7 @@ from torch import nn
 
 import pixtree
 from pixtree.batch.datasets import read_labels
-from pixtree.training.checkpoints import restored
+from pixtree.training.loop import restored
 
 ROOT = Path(__file__).parents[1]
 SOURCES, SCRIPTS = Parsed(ROOT / "src"), Parsed(ROOT / "benchmarks", ROOT / "examples")
@@ -40,7 +40,7 @@ def test_no_source_loads_a_pickle():
             modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             found += [(path.name, module) for module in modules if module.split(".")[0] in LOADERS]
-    assert found == [("checkpoints.py", "pickle")]  # for the name of an error, see the next test
+    assert found == [("loop.py", "pickle")]  # for the name of an error, see the next test
 
 
 def test_of_pickle_only_the_name_of_an_error_is_used():

@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 
 import pixtree
+from pixtree.training.batches import SampleOrder
 from pixtree.training.loop import Objective, train
-from pixtree.training.order import Order
-from pixtree.training.plan import Plan
+from pixtree.training.recipe import Plan
 from pixtree.trees.partition import Partition
 
 
@@ -39,7 +39,7 @@ class Images:
 
     def starting(self, step, share):
         while True:
-            chosen = [one.place for one in Order(12, 4).samples(step, share)]
+            chosen = [one.place for one in SampleOrder(12, 4).samples(step, share)]
             yield [(self.images[chosen], self.labels[chosen], torch.tensor(chosen) % 4)]
             step += 1
 
@@ -47,7 +47,7 @@ class Images:
 def main():
     checkpoint, steps = Path(sys.argv[1]), int(sys.argv[2])
     wait = float(sys.argv[3]) if len(sys.argv) > 3 else 0.0
-    plan = Plan(steps=steps, rate=1e-3, warmup=2, every=2)
+    plan = Plan(steps=steps, rate=1e-3, warmup_steps=2, every=2)
     found = train(Classes(), Images(), plan, checkpoint=checkpoint, resume=checkpoint.is_file(), report=lambda *_: time.sleep(wait))
     print(json.dumps(found.losses))
 

@@ -1,4 +1,4 @@
-"""Where pictures come from: folders, shards and tables give the same pictures, and what is wrong with them is one sentence."""
+"""Sources of images: folders, shards and tables give the same images, and mistakes in them are one sentence."""
 
 import io
 import json
@@ -11,8 +11,7 @@ from PIL import Image
 
 from pixtree.cli.main import app
 from pixtree.training.logs import read_log
-from pixtree.training.readers import TableReader
-from pixtree.training.sources import source_of
+from pixtree.training.sources import TableReader, source_of
 
 CLASSES, EACH, OTHERS = 2, 3, 1
 
@@ -141,9 +140,9 @@ def test_shards_that_cannot_be_read_are_one_sentence(tmp_path):
     shard(path, [(0, "a", b"x"), ("three", "b", b"x")])
     refused(path, tmp_path, "expected the number of a class in 'b.cls'")
     shard(path, [])
-    refused(path, tmp_path, "expected pictures in 'train.tar'")
+    refused(path, tmp_path, "expected images in 'train.tar'")
     shard(path, samples(), ending="")
-    refused(path, tmp_path, "expected pictures of several classes, got 0")
+    refused(path, tmp_path, "expected images of several classes, got 0")
     with tarfile.open(path, "w") as archive:
         add(archive, "a.png", b"x")
         add(archive, "a.cls", b"0")
@@ -165,9 +164,9 @@ def test_validation_photos_are_refused_in_shards_and_tables(tmp_path):
 
 def test_tables_need_a_column_of_pictures_and_a_split_to_learn_from(tmp_path):
     datasets = pytest.importorskip("datasets")
-    with pytest.raises(ValueError, match="expected a column of pictures, got words"):
+    with pytest.raises(ValueError, match="expected a column of images, got words"):
         TableReader(datasets.Dataset.from_dict({"words": ["a"]}))
     datasets.DatasetDict({"all": table()}).save_to_disk(str(tmp_path / "saved"))
     refused(tmp_path / "saved", tmp_path, "expected a split called train, got all")
     datasets.DatasetDict({"train": table(), "test": table("val", ["disc", "line"])}).save_to_disk(str(tmp_path / "other"))
-    refused(tmp_path / "other", tmp_path, "expected the same classes in both parts")
+    refused(tmp_path / "other", tmp_path, "expected the same classes in both splits")

@@ -1,4 +1,4 @@
-"""Distillation: identical models lose nothing, a student comes nearer to its teacher, runs go on, and what cannot be is refused."""
+"""Distillation: identical models have no loss, a student approaches its teacher, runs resume, and wrong settings are refused."""
 
 import json
 
@@ -13,13 +13,13 @@ import pixtree
 from pixtree.cli.main import app
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
-from pixtree.training.distillation import Distillation, Matching, divergence, patch_shares, relative_error
-from pixtree.training.distilling import Settings
+from pixtree.training.batches import ImageBatches, Images, Sample, SampleOrder, Share
+from pixtree.training.distillation import Distillation, divergence, patch_shares, relative_error
 from pixtree.training.logs import read_log
 from pixtree.training.loop import train
-from pixtree.training.order import Order, Sample, Share
-from pixtree.training.pictures import PictureBatches, Pictures, folder_reader
-from pixtree.training.plan import Plan
+from pixtree.training.recipe import Matching, Plan
+from pixtree.training.short_forms import distillation_recipe
+from pixtree.training.sources import folder_reader
 
 NAME = "vit_tiny_patch16_224"
 
@@ -67,7 +67,7 @@ def test_a_student_comes_nearer_to_its_teacher(kind):
     with torch.no_grad():  # with random weights all tokens are alike, so that fewer of them change little
         student.vit.head.weight += 0.1 * torch.randn(student.vit.head.weight.shape, generator=torch.Generator().manual_seed(1))
     objective = Distillation(model, student, Matching(regions=float(kind == "retrofit")))
-    losses = train(objective, Same(), Plan(steps=12, rate=2e-5, warmup=1)).losses
+    losses = train(objective, Same(), Plan(steps=12, rate=2e-5, warmup_steps=1)).losses
     assert losses[-1] < 0.5 * losses[0]
     assert not any(one.requires_grad for one in model.parameters())
     if kind == "retrofit":
@@ -102,7 +102,7 @@ def test_losses_are_what_their_names_say():
         (lambda: Distillation(teacher(0), teacher(0)), "weight of the answer to 0"),
         (lambda: Distillation(teacher(7), teacher(7, embed_dim=96)), "one width, got 192 and 96"),
         (lambda: Distillation(teacher(7), teacher(7), budgets=(4,)), "need a retrofitted student"),
-        (lambda: Matching(0.0, 0.0, 0.0), "one of them above 0"),
+        (lambda: Matching(answer=0.0, pooled=0.0, regions=0.0), "one is above 0, got 0, 0 and 0"),
     ],
 )
 def test_what_does_not_fit_is_refused(make, words):
@@ -110,33 +110,35 @@ def test_what_does_not_fit_is_refused(make, words):
         make()
 
 
-def test_pictures_are_seeded_by_sample_and_damaged_ones_are_passed_over(folder):
+def test_images_are_seeded_by_sample_and_damaged_ones_are_skipped(folder):
     (folder / "broken.png").write_bytes(b"no picture")
     reader = folder_reader(str(folder))
     assert len(reader) == 4
 
-    def noisy(picture):
-        return torch.rand(2) + len(picture.mode)
+    def noisy(image):
+        return torch.rand(2) + len(image.mode)
 
-    pictures = Pictures(reader, noisy, seed=1)
+    found = Images(reader, noisy, seed=1)
     torch.manual_seed(5)
-    first = pictures[Sample(0, 0)]
+    first = found[Sample(0, 0)]
     torch.manual_seed(6)
-    assert torch.equal(first.images, pictures[Sample(0, 0)].images)
-    assert not torch.equal(first.images, pictures[Sample(1, 0)].images)
+    assert torch.equal(first.images, found[Sample(0, 0)].images)
+    assert not torch.equal(first.images, found[Sample(1, 0)].images)
     broken = next(place for place in range(4) if reader.filename(place, basename=True) == "broken.png")
-    assert int(pictures[Sample(0, broken)].damaged) == 1
-    steps = PictureBatches(pictures, Order(4, 4), part=2).starting(0, Share())
+    assert int(found[Sample(0, broken)].damaged) == 1
+    steps = ImageBatches(found, SampleOrder(4, 4), micro_batch=2).starting(0, Share())
     batches = next(steps)
     assert [tuple(one.images.shape) for one in batches] == [(2, 2), (2, 2)]
     assert sum(int(one.damaged.sum()) for one in batches) == 1
-    assert torch.equal(next(steps)[0].images, next(PictureBatches(pictures, Order(4, 4), part=2).starting(1, Share()))[0].images)
+    assert torch.equal(
+        next(steps)[0].images, next(ImageBatches(found, SampleOrder(4, 4), micro_batch=2).starting(1, Share()))[0].images
+    )
 
 
 def test_a_folder_of_nothing_but_damage_is_refused(tmp_path):
     (tmp_path / "broken.png").write_bytes(b"no picture")
     with pytest.raises(ValueError, match="could not read 50 in a row"):
-        Pictures(folder_reader(str(tmp_path)), lambda picture: torch.zeros(1))[Sample(0, 0)]
+        Images(folder_reader(str(tmp_path)), lambda image: torch.zeros(1))[Sample(0, 0)]
 
 
 @pytest.fixture
@@ -153,7 +155,7 @@ def test_the_command_distils_saves_and_goes_on(folder, weights, tmp_path):
     arguments += ["--tokens", "9", "--epochs", "2", "--batch", "3", "--workers", "0"]
     dry = invoke(app, [*arguments, "--dry-run"])
     assert dry.exit_code == 0, dry.output
-    assert "3 pictures, 2 steps of 3" in dry.output
+    assert "3 images, 2 steps of 3" in dry.output
     assert not output.exists()
     result = invoke(app, arguments)
     assert result.exit_code == 0, result.output
@@ -166,9 +168,9 @@ def test_the_command_distils_saves_and_goes_on(folder, weights, tmp_path):
 
 
 def test_patch_features_of_regions_are_matched_where_there_are_regions():
-    assert Settings("any").matching().regions == 1
-    assert Settings("any", regions=0.5).matching().regions == 0.5
-    assert Settings("any", tokens=(), compute=0.5).matching().regions == 0
+    assert distillation_recipe("any").loss.regions == 1
+    assert distillation_recipe("any", regions=0.5).loss.regions == 0.5
+    assert distillation_recipe("any", compute=0.5).loss.regions == 0
 
 
 def test_the_command_distils_token_trees(folder, weights, tmp_path):
@@ -186,9 +188,9 @@ def test_the_command_distils_token_trees(folder, weights, tmp_path):
         (["--tokens", "9", "--compute", "0.5"], "got both (9 and 0.5)", 2),
         (["--weights", "none.safetensors"], "found none at 'none.safetensors'", 1),
         (["--compute", "3"], "compute", 1),
-        (["--batch", "0"], "one per batch", 1),
+        (["--batch", "0"], "'schedule.batch' in the recipe, got 0: input should be greater than 0", 1),
         (["--crop", "0"], "got 0.0; try 0.7", 1),
-        (["--precision", "float8"], "a precision of float32, bfloat16", 1),
+        (["--precision", "float8"], "'schedule.precision' in the recipe, got 'float8': input should be 'float32' or 'bfloat16'", 1),
         (["--compute", "0.5", "--regions", "1"], "regions and budgets need a retrofitted student", 1),
     ],
 )

@@ -1,4 +1,4 @@
-"""Training with labels: models learn by heart with both tokenizers, pictures are mixed by seed, frozen encoders cut ahead."""
+"""Training with labels: models overfit with both tokenizers, images are mixed by seed, frozen encoders cut ahead."""
 
 import pytest
 import torch
@@ -9,14 +9,12 @@ from torch.nn import functional
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
 from pixtree.training.augmentation import Mixed, OneOf, mixture_of, training_transform
-from pixtree.training.estimate import estimated
-from pixtree.training.labelled import Classification, answers, right_answers, top1
+from pixtree.training.batches import ImageBatches, Images, Item, Sample, SampleOrder, Share, seed_all
+from pixtree.training.labelled import Classification, correct, logits_of, top1
 from pixtree.training.learners import learner_of, set_drop_path
 from pixtree.training.loop import train
-from pixtree.training.order import Order, Sample, Share
-from pixtree.training.pictures import Item, PictureBatches, Pictures, seed_all
-from pixtree.training.plan import Plan
-from pixtree.training.recipe import Augment, Model, read_recipe, shipped_recipes
+from pixtree.training.recipe import Augment, Model, Plan, read_recipe, shipped_recipes
+from pixtree.training.running import estimated
 from pixtree.training.sources import source_of
 
 CONFIG = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)}
@@ -28,7 +26,7 @@ def small(**changes):
 
 
 def whole(count=32, classes=4, size=48):
-    """A batch of generated pictures."""
+    """A batch of generated images."""
     kinds = [number % classes for number in range(count)]
     pixels = torch.stack([torch.from_numpy(generated(number, kind, size)) for number, kind in enumerate(kinds)])
     zeros = torch.zeros(count, dtype=torch.int64)
@@ -47,13 +45,13 @@ class Same:
 
 
 @pytest.mark.parametrize("tokenizer", ["pixtree", "paper", None])
-def test_a_tiny_model_fits_32_pictures_and_gradients_reach_its_tokenizer(tokenizer):
+def test_a_tiny_model_fits_32_images_and_gradients_reach_its_tokenizer(tokenizer):
     torch.manual_seed(0)
     tokens = 16 if tokenizer == "pixtree" else None
     learner = learner_of(small(tokenizer=tokenizer, tokens=tokens), 4)
     batch = whole()
-    train(Classification(learner), Same(batch), Plan(steps=30, rate=1e-3, warmup=4, decay=0.01))
-    found, _ = answers(learner.eval(), batch)
+    train(Classification(learner), Same(batch), Plan(steps=30, rate=1e-3, warmup_steps=4, weight_decay=0.01))
+    found, _ = logits_of(learner.eval(), batch)
     assert (found.argmax(dim=1) == batch.classes).all()
     if tokenizer is not None:
         learner.train().zero_grad()
@@ -75,12 +73,12 @@ def test_the_loss_is_smoothed_cross_entropy():
     assert float(found["tokens"]) == 9
 
 
-def test_pictures_are_mixed_the_same_way_whenever_they_are_read(tmp_path):
+def test_images_are_mixed_the_same_way_whenever_they_are_read(tmp_path):
     reader = source_of(str(class_folders(tmp_path, 2, 4))).learned
     augment = Augment(policies=("rand-m9-mstd0.5-inc1", "3a"), cutmix=1.0, color_jitter=0.3)
     transform = training_transform(augment, 32, CONFIG)
     assert isinstance(transform, OneOf)
-    batches = PictureBatches(Pictures(reader, transform), Order(8, 4), collate=Mixed(mixture_of(augment, 2, 0.1)))
+    batches = ImageBatches(Images(reader, transform), SampleOrder(8, 4), collate=Mixed(mixture_of(augment, 2, 0.1)))
     source = batches.starting(0, Share())
     first, second = next(source)[0], next(source)[0]
     again = next(batches.starting(1, Share()))[0]
@@ -109,23 +107,23 @@ def test_with_a_frozen_encoder_the_readers_cut(tmp_path, workers):
     reader = source_of(str(class_folders(tmp_path, 2, 3))).learned
     learner = learner_of(small(frozen=True, encoder="shipped"), 2).eval()
     assert not any(one.requires_grad for one in learner.tokenizer.regions.parameters())
-    pictures = Pictures(reader, training_transform(Augment(), 48, CONFIG))
-    batches = PictureBatches(pictures, Order(6, 6), workers=workers, collate=Mixed(None, learner))
+    images = Images(reader, training_transform(Augment(), 48, CONFIG))
+    batches = ImageBatches(images, SampleOrder(6, 6), workers=workers, collate=Mixed(None, learner))
     batch = next(batches.starting(0, Share()))[0]
     assert torch.equal(batch.labels, learner.partition(batch.images).labels)
-    before, after = answers(learner, batch._replace(labels=None)), answers(learner, batch)
+    before, after = logits_of(learner, batch._replace(labels=None)), logits_of(learner, batch)
     assert torch.equal(before[0], after[0])
 
 
-def test_held_out_pictures_are_counted_by_their_first_answer(tmp_path):
+def test_held_out_images_are_counted_by_their_top_class(tmp_path):
     source = source_of(str(class_folders(tmp_path, 2, 1, held=3)))
     learner = learner_of(small(), 2)
     with torch.no_grad():
         learner.vit.head.weight.zero_()
         learner.vit.head.bias.copy_(torch.tensor([0.0, 1.0]))
-    pictures = Pictures(source.held, training_transform(Augment(), 48, CONFIG))
-    assert top1(learner, pictures, batch=4) == 0.5
-    assert right_answers(learner, pictures).tolist() == [False] * 3 + [True] * 3
+    images = Images(source.held, training_transform(Augment(), 48, CONFIG))
+    assert top1(learner, images, batch=4) == 0.5
+    assert correct(learner, images).tolist() == [False] * 3 + [True] * 3
     assert learner.training
 
 
@@ -160,8 +158,8 @@ def test_an_estimate_counts_weights_and_what_the_backward_pass_keeps():
     more = estimated(
         Classification(learner_of(small(tokenizer=None, tokens=None, image_size=96), 4)), Same(whole(2, size=96)), Plan()
     )
-    assert more.picture > 3 * plain.picture
-    assert plain.memory(10) == pytest.approx((plain.weights + 10 * plain.picture) / 1e9)
+    assert more.image > 3 * plain.image
+    assert plain.memory(10) == pytest.approx((plain.weights + 10 * plain.image) / 1e9)
     assert plain.hours(3600, 0) == pytest.approx(plain.reading + plain.training)
     assert all(one.grad is None for one in learner.parameters())
 
@@ -170,7 +168,7 @@ def test_blocks_may_be_recomputed(tmp_path):
     learner = learner_of(small(), 4)
     plain = estimated(Classification(learner), Same(whole(2)), Plan())
     learner.set_grad_checkpointing()
-    assert estimated(Classification(learner), Same(whole(2)), Plan()).picture < 0.8 * plain.picture
+    assert estimated(Classification(learner), Same(whole(2)), Plan()).image < 0.8 * plain.image
 
 
 def test_models_are_what_their_recipes_say():
@@ -183,10 +181,10 @@ def test_models_are_what_their_recipes_say():
     assert own.tokenizer.options.aggregation == "raw"
 
 
-def test_a_picture_that_is_passed_over_is_counted(tmp_path):
+def test_an_image_that_is_skipped_is_counted(tmp_path):
     folder = class_folders(tmp_path, 2, 2)
     (folder / "train" / "class_0" / "broken.png").write_bytes(b"no picture")
-    pictures = Pictures(source_of(str(folder)).learned, training_transform(Augment(), 48, CONFIG))
-    batch = next(PictureBatches(pictures, Order(5, 5)).starting(0, Share()))[0]
+    images = Images(source_of(str(folder)).learned, training_transform(Augment(), 48, CONFIG))
+    batch = next(ImageBatches(images, SampleOrder(5, 5)).starting(0, Share()))[0]
     assert float(Classification(learner_of(small(), 2))(batch)["damaged"]) == pytest.approx(1 / 5)
-    assert pictures[Sample(0, 0)].classes.ndim == 0
+    assert images[Sample(0, 0)].classes.ndim == 0

@@ -13,10 +13,9 @@ import pytest
 import torch
 from torch import nn
 
-from pixtree.training.loop import Objective, train
-from pixtree.training.optimisers import SCALE, parameter_groups
-from pixtree.training.order import Order, Share, parts
-from pixtree.training.plan import Plan
+from pixtree.training.batches import SampleOrder, Share, micro_batches
+from pixtree.training.loop import SCALE, Objective, parameter_groups, train
+from pixtree.training.recipe import Plan
 
 SCRIPT = Path(__file__).parent / "small_run.py"
 
@@ -35,15 +34,15 @@ class Fit(Objective):
 
 
 class Rows:
-    """Batches of eight rows in parts of `size`."""
+    """Batches of eight rows in micro-batches of `size`."""
 
     def __init__(self, size=None):
         self.size, self.values = size, torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
 
     def starting(self, step, share):
         while True:
-            samples = Order(20, 8).samples(step, share)
-            yield [self.values[[one.place for one in part]] for part in parts(samples, self.size)]
+            samples = SampleOrder(20, 8).samples(step, share)
+            yield [self.values[[one.place for one in part]] for part in micro_batches(samples, self.size)]
             step += 1
 
 
@@ -53,7 +52,7 @@ def weights(objective):
 
 @pytest.mark.parametrize("average", [0.0, 0.9])
 def test_a_run_that_stopped_goes_on_as_if_it_had_not(tmp_path, average):
-    plan = Plan(steps=6, every=3, warmup=2, average=average)
+    plan = Plan(steps=6, every=3, warmup_steps=2, average=average)
 
     def stop(step, figures):
         if step == 3:
@@ -94,20 +93,20 @@ def test_a_loss_that_is_not_finite_stops_the_run():
         train(Fit(broken=True), Rows(), Plan(steps=1))
 
 
-def test_gradients_of_parts_add_up_to_those_of_the_batch():
+def test_gradients_of_micro_batches_add_up_to_those_of_the_batch():
     class Exact(Fit):
         def forward(self, batch):
             self.learner.eval()
             return super().forward(batch)
 
-    plan = Plan(steps=4, warmup=0)
+    plan = Plan(steps=4, warmup_steps=0)
     curves = [train(Exact(), Rows(size), plan).losses for size in (None, 4, 2)]
     for other in curves[1:]:
         assert other == pytest.approx(curves[0], rel=1e-5)
 
 
 def test_an_order_shows_every_sample_once_an_epoch_and_shares_it_equally():
-    order = Order(10, 4, seed=3)
+    order = SampleOrder(10, 4, seed=3)
     seen = [one for step in range(5) for one in order.samples(step)]
     assert [one.epoch for one in seen] == [0] * 10 + [1] * 10
     assert sorted(one.place for one in seen[:10]) == sorted(one.place for one in seen[10:]) == list(range(10))
@@ -120,7 +119,7 @@ def test_an_order_shows_every_sample_once_an_epoch_and_shares_it_equally():
 
 
 def test_the_rate_goes_from_start_over_base_to_stop():
-    plan = Plan(steps=1000, rate=1e-3, start=1e-6, stop=1e-5, warmup=10)
+    plan = Plan(steps=1000, rate={"start": 1e-6, "base": 1e-3, "stop": 1e-5}, warmup_steps=10)
     rates = [plan.rate_at(step) for step in range(1000)]
     assert rates[0] == pytest.approx(1e-6 + (1e-3 - 1e-6) / 10, rel=1e-3)
     assert max(rates) == pytest.approx(1e-3, rel=1e-2)
@@ -131,7 +130,7 @@ def test_rates_fall_towards_the_stem_and_named_parameters_have_their_own():
     import pixtree
 
     model = pixtree.retrofit("vit_tiny_patch16_224", tokens=25, depth=2)
-    plan = Plan(layer_decay=0.5, decay=0.1, scales=(("tokenizer.sampler", 10.0),))
+    plan = Plan(layer_decay=0.5, weight_decay=0.1, rate_scales={"tokenizer.sampler": 10.0})
     groups = parameter_groups(model, plan)
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     rates = {names[id(one)]: group[SCALE] for group in groups for one in group["params"]}
@@ -149,12 +148,13 @@ def test_rates_fall_towards_the_stem_and_named_parameters_have_their_own():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"optimiser": "none"}, "adamw, lamb, sgd"),
-        ({"precision": "half"}, "float32, bfloat16"),
-        ({"layer_decay": 0.0}, "layer decay in"),
-        ({"average": 1.0}, "average in"),
-        ({"steps": 0}, "above 0"),
-        ({"decay": -1.0}, "from 0 up"),
+        ({"optimiser": "none"}, "'optimiser' in the plan, got 'none': input should be 'adamw', 'lamb' or 'sgd'"),
+        ({"precision": "half"}, "'precision' in the plan, got 'half': input should be 'float32' or 'bfloat16'"),
+        ({"layer_decay": 0.0}, "'layer_decay' in the plan, got 0.0: input should be greater than 0"),
+        ({"average": 1.0}, "'average' in the plan, got 1.0: input should be less than 1"),
+        ({"steps": 0}, "'steps' in the plan, got 0: input should be greater than 0"),
+        ({"weight_decay": -1.0}, "'weight_decay' in the plan, got -1.0: input should be greater than or equal to 0"),
+        ({"decay": 0.1}, "got 'decay' in the plan"),
     ],
 )
 def test_a_plan_that_cannot_be_is_refused(changes, words):

@@ -10,17 +10,15 @@ from generated_pictures import class_folders, label_maps
 from safetensors.torch import save_file
 
 from pixtree.cli.main import app
-from pixtree.cli.recipe import NAMES
+from pixtree.cli.train import NAMES
 from pixtree.evaluation.label_maps import labelled_set
 from pixtree.models.timm_import import timm
-from pixtree.training import presets
 from pixtree.training.learners import learner_of
 from pixtree.training.logs import read_log
-from pixtree.training.optimisers import SCALE, parameter_groups
-from pixtree.training.plan import Plan
-from pixtree.training.recipe import ClassificationRecipe, Model, read_recipe, shipped_recipes
-from pixtree.training.running import plan_of
-from pixtree.training.segmenters import LayeredSegmenter, load_segmenter, mean_iou
+from pixtree.training.loop import SCALE, parameter_groups
+from pixtree.training.recipe import ClassificationRecipe, Model, Plan, Reconstruction, read_recipe, shipped_recipes
+from pixtree.training.segmenting import LayeredSegmenter, load_segmenter, mean_iou
+from pixtree.training.short_forms import tokenizer_recipe
 
 AUGMENT = "rand.aug. / aug3"
 DROPPED = {"small": 0.1, "base": 0.2}
@@ -143,12 +141,13 @@ def test_recipes_say_where_the_tables_contradict_themselves():
 
 def test_the_tokenizer_recipe_is_the_papers_preset():
     recipe = read_recipe("tokenizer")
-    mine, preset = plan_of(recipe, 100), presets.PRESETS["paper"]
-    known = preset.plan_for(100, recipe.schedule.batch)
-    for name in ("steps", "rate", "decay", "warmup", "falling", "clip", "optimiser", "momentum", "epsilon"):
+    mine, preset = recipe.plan(100), tokenizer_recipe("paper", images=100)
+    known = preset.plan(100)
+    for name in ("steps", "weight_decay", "warmup_steps", "falling", "clip", "optimiser", "momentum", "epsilon"):
         assert getattr(mine, name) == getattr(known, name), name
-    assert (recipe.loss.association, recipe.loss.reconstruction) == (preset.losses.association, preset.losses.reconstruction)
-    assert (mine.rate, mine.decay, recipe.schedule.epochs) == (1e-4, 1e-2, 10)
+    assert recipe.loss == preset.loss == Reconstruction(reconstruction=1.0, association=0.0)
+    assert {mine.rate_at(step) for step in range(mine.steps)} == {known.rate_at(step) for step in range(mine.steps)} == {1e-4}
+    assert (mine.weight_decay, recipe.schedule.epochs) == (1e-2, 10)
 
 
 def test_every_recipe_has_a_laptop_variant():
@@ -182,7 +181,7 @@ def test_every_recipe_prints_its_plan(name, data, roads, tmp_path):
     result = invoke(app, ["train", "recipe", name, str(data), "-o", str(tmp_path / "run"), "--dry-run", *changes])
     assert result.exit_code == 0, result.output
     recipe = read_recipe(name)
-    assert f"{recipe.about}: 6 pictures, {plan_of(recipe, 6).steps} steps of {recipe.schedule.batch}" in result.stdout
+    assert f"{recipe.about}: 6 images, {recipe.plan(6).steps} steps of {recipe.schedule.batch}" in result.stdout
     assert "memory: " in result.stdout
     assert "time: " in result.stdout
     assert "tokens: " in result.stdout
@@ -310,7 +309,7 @@ def test_data_that_cannot_be_trained_on_are_one_sentence(data, tmp_path):
         return invoke(app, ["train", "recipe", name, str(where), "-o", str(tmp_path / "run")])
 
     refused(on(tmp_path / "none"), "expected a folder of images, found none")
-    refused(on(data / "train" / "class_0"), "expected pictures of several classes, got 1")
+    refused(on(data / "train" / "class_0"), "expected images of several classes, got 1")
     photo = next((data / "train" / "class_0").iterdir())
     photo.rename(photo.with_name("ILSVRC2012_val_00000001.png"))
     for name in ("pretrain_laptop", "tokenizer_laptop"):
@@ -326,7 +325,7 @@ def test_data_that_cannot_be_trained_on_are_one_sentence(data, tmp_path):
 def test_held_out_pictures_have_the_same_classes(data, tmp_path):
     (data / "val" / "class_0").rename(data / "val" / "class_9")
     result = invoke(app, ["train", "recipe", "pretrain_laptop", str(data), "-o", str(tmp_path / "run")])
-    refused(result, "expected the same classes in both parts")
+    refused(result, "expected the same classes in both splits")
 
 
 def test_a_segmenter_is_trained_tested_and_read_back(roads, tmp_path):
@@ -357,7 +356,7 @@ def test_rates_fall_from_the_head_of_a_segmenter_towards_its_stem(tokenizer):
     model = Model(name="vit_tiny_patch16_224", image_size=48, tokenizer=tokenizer, arguments={"depth": 2})
     segmenter = LayeredSegmenter(learner_of(model, 0), 3)
     names = {id(parameter): name for name, parameter in segmenter.named_parameters()}
-    groups = parameter_groups(segmenter, Plan(layer_decay=0.5, decay=0.1))
+    groups = parameter_groups(segmenter, Plan(layer_decay=0.5, weight_decay=0.1))
     rates = {names[id(one)]: group[SCALE] for group in groups for one in group["params"]}
     inside = "model.backbone.vit" if tokenizer else "model"
     assert rates["head.2.weight"] == 1.0

@@ -7,15 +7,16 @@ from pictures import photo
 from PIL import Image
 
 from pixtree.cli.main import app
-from pixtree.cli.train import PRESETS as COMMAND_PRESETS
 from pixtree.tokenizer.injection import reconstruction_loss
 from pixtree.tokenizer.options import Options
 from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, region_encoder
 from pixtree.tokenizer.weights import load_weights
-from pixtree.training import presets
-from pixtree.training.data import RandomCrops, image_files
-from pixtree.training.plan import Plan
-from pixtree.training.reconstruction import Losses, Pretraining, association_loss, neighbour_labels, reconstruction_error
+from pixtree.training import reconstruction, short_forms
+from pixtree.training.batches import RandomCrops
+from pixtree.training.recipe import Plan, Reconstruction
+from pixtree.training.reconstruction import Pretraining, association_loss, neighbour_labels, reconstruction_error
+from pixtree.training.short_forms import tokenizer_recipe
+from pixtree.training.sources import image_files
 from pixtree.trees.cuts import Exactly
 
 
@@ -48,7 +49,7 @@ def test_small_images_are_enlarged_and_grey_ones_get_colours(tmp_path):
 
 
 def test_the_rate_rises_and_falls():
-    plan = Plan(steps=100, rate=1.0, warmup=10)
+    plan = Plan(steps=100, rate=1.0, warmup_steps=10)
     rates = [plan.rate_at(step) for step in range(100)]
     assert rates[0] == pytest.approx(0.1)
     assert max(rates) > 0.9
@@ -101,7 +102,7 @@ def test_pretraining_adds_both_losses_by_their_weights(folder):
     module, crops = encoder(), RandomCrops(image_files(folder), 2, 24)
 
     def loss(**weights):
-        return float(Pretraining(module, Exactly(8), Losses(**weights))(crops[3])["loss"].detach())
+        return float(Pretraining(module, Exactly(8), Reconstruction(**weights))(crops[3])["loss"].detach())
 
     regions = module(crops[3], Exactly(8))
     painted = float(reconstruction_loss(regions.pixels, regions.colours, regions.labels).detach())
@@ -109,7 +110,7 @@ def test_pretraining_adds_both_losses_by_their_weights(folder):
     assert loss(reconstruction=1.0, association=0.0) == pytest.approx(painted)
     assert loss(reconstruction=2.0, association=0.5) == pytest.approx(2 * painted + 0.5 * associated)
     assert associated > 0.01 * painted
-    assert loss() == pytest.approx(painted + associated)
+    assert float(Pretraining(module, Exactly(8))(crops[3])["loss"].detach()) == pytest.approx(painted + associated)
 
 
 @pytest.mark.parametrize("kernel", ["cosine", "tanimoto"])
@@ -121,7 +122,7 @@ def test_so_it_does_with_the_other_kernels(kernel, folder):
     assert float(module.decision.value.grad) != 0
     assert bool((module.encoder.second.weight.grad != 0).any())
     crops = RandomCrops(image_files(folder), 1, 24)
-    both, alone = (Pretraining(module, Exactly(8), Losses(association=weight))(crops[0])["loss"] for weight in (1.0, 0.0))
+    both, alone = (Pretraining(module, Exactly(8), Reconstruction(association=weight))(crops[0])["loss"] for weight in (1.0, 0.0))
     own = association_loss(module(crops[0], Exactly(8)), module)
     assert float(both.detach()) == pytest.approx(float(alone.detach()) + float(own.detach()), rel=1e-5)
 
@@ -141,14 +142,16 @@ def test_soft_assignments_are_the_kernel_over_the_regions_around_a_pixel():
 
 
 def test_the_papers_preset_is_the_papers_pretraining_and_ours_is_another():
-    ours, paper = presets.PRESETS["default"], presets.PRESETS["paper"]
-    assert set(presets.PRESETS) == set(COMMAND_PRESETS)
-    plan = paper.plan_for(images=1000, batch=8)
-    assert (plan.rate, plan.decay, plan.steps) == (1e-4, 1e-2, 1250)
+    assert set(reconstruction.PRESETS) == set(short_forms.PRESETS)
+    ours, paper = (tokenizer_recipe(name, images=1000, batch=8) for name in ("default", "paper"))
+    plan = paper.plan(1000)
+    assert (plan.rate.base, plan.weight_decay, plan.steps, plan.clip) == (1e-4, 1e-2, 1250, None)
     assert {plan.rate_at(step) for step in range(plan.steps)} == {1e-4}
-    assert (paper.options, paper.budget, paper.losses) == (PAPER, PAPER_BUDGET, Losses(1.0, 0.0))
-    assert ours.plan_for(images=1000, batch=8) == Plan(steps=400, rate=1e-2, decay=0.0)
-    assert (ours.budget, ours.losses.association, ours.options.tree.compactness) == (Exactly(80), 1.0, 0.0)
+    assert reconstruction.preset_of(paper.encoder) == (PAPER, PAPER_BUDGET)
+    assert paper.loss == Reconstruction(reconstruction=1.0, association=0.0)
+    assert reconstruction.preset_of(ours.encoder) == (Options().changed(compactness=0.0), Exactly(80))
+    assert ours.loss == Reconstruction(reconstruction=1.0, association=1.0)
+    assert ours.plan(1000) == Plan(batch=8, steps=400, warmup_steps=20, rate=1e-2, weight_decay=0.0, clip=1.0, every=100)
 
 
 def test_the_command_has_the_papers_preset(folder, tmp_path):
@@ -193,8 +196,8 @@ def test_the_command_trains_saves_and_goes_on(folder, tmp_path):
     [
         (["-o", "w.pt"], ".safetensors"),
         (["--preset", "none"], "default, paper"),
-        (["--steps", "0"], "above 0"),
-        (["--decay", "-1"], "from 0 up"),
+        (["--steps", "0"], "'schedule.steps' in the recipe, got 0: input should be greater than 0"),
+        (["--decay", "-1"], "'schedule.weight_decay' in the recipe, got -1.0: input should be greater than or equal to 0"),
         (["--preset", "paper", "--tokens", "80"], "no --tokens"),
         (["--preset", "paper", "--association", "0"], "no --association"),
         (["--preset", "paper", "--compactness", "0.1", "--tokens", "9"], "no --tokens, --compactness"),

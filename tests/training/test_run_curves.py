@@ -7,8 +7,7 @@ from commands import invoke
 from PIL import Image
 
 from pixtree.cli.main import app
-from pixtree.training.curves import logs_of, summary
-from pixtree.training.logs import Log, read_log
+from pixtree.training.logs import Log, logs_of, read_log, summary
 
 
 def logged(folder, steps, resume=False, first=0, scale=1.0):

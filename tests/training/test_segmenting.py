@@ -13,11 +13,10 @@ from pixtree.evaluation.segmentation_measures import Confusion
 from pixtree.models.segmentation import Segmenter
 from pixtree.models.timm_import import timm
 from pixtree.training.augmentation import LabelledChanges
+from pixtree.training.batches import Share
 from pixtree.training.loop import train
-from pixtree.training.order import Share
-from pixtree.training.plan import Plan
-from pixtree.training.recipe import Augment, read_recipe
-from pixtree.training.segmenting import Labelled, LabelledBatches, Losses, Segmentation, class_shares, token_losses
+from pixtree.training.recipe import Augment, MaskLosses, Plan, read_recipe
+from pixtree.training.segmenting import Labelled, LabelledBatches, Segmentation, class_shares, token_losses
 
 COLOURS = np.array([(40, 120, 40), (200, 40, 40), (40, 60, 200)])
 
@@ -39,7 +38,7 @@ def test_losses_are_those_computed_by_hand():
     assert float(entropy) == pytest.approx((first + 0.5 * second) / 1.5)
     wanted = -((1 / 4) ** 2) * math.log(3 / 4) - (1 / 2) ** 2 * math.log(1 / 2)  # shares that are met cost nothing
     assert float(focal) == pytest.approx(wanted / 1.5)
-    plain, same = token_losses(logits, target, weight, Losses(gamma=0.0))
+    plain, same = token_losses(logits, target, weight, MaskLosses(gamma=0.0))
     assert float(plain) == pytest.approx(float(same))
 
 
@@ -66,7 +65,7 @@ def folder(tmp_path):
 
 def test_crops_follow_from_seed_and_step(folder):
     images = labelled_set(folder, "camvid", "train").images
-    batches = LabelledBatches(images, (48, 48), (0.5,) * 3, (0.5,) * 3, batch=3, part=2, seed=1)
+    batches = LabelledBatches(images, (48, 48), (0.5,) * 3, (0.5,) * 3, batch=3, micro_batch=2, seed=1)
     first, again = (next(batches.starting(5, Share())) for _ in range(2))
     assert [len(one.images) for one in first] == [2, 1]
     assert all(torch.equal(a.images, b.images) and torch.equal(a.truth, b.truth) for a, b in zip(first, again, strict=True))
@@ -83,7 +82,7 @@ def test_what_moves_the_pixels_of_a_picture_moves_its_labels():
     image, truth = picture(0)
     given = torch.from_numpy(image).permute(2, 0, 1) / 255, torch.from_numpy(truth).to(torch.int64)
     moves = LabelledChanges(Augment(policies=("rand-m9-n1-inc1",)), 64, CONFIG)
-    for policy in moves.pictures + moves.maps:  # rotations only, always
+    for policy in moves.images + moves.maps:  # rotations only, always
         policy.transforms[0].ops = [one for one in policy.transforms[0].ops if one.name == "Rotate"]
         policy.transforms[0].ops[0].prob = 1.0
         policy.transforms[0].choice_weights = None
@@ -133,7 +132,7 @@ def test_a_tiny_model_learns_four_images_by_heart():
             while True:
                 yield [Labelled(images, truth, labels)]
 
-    plan = Plan(steps=60, rate=3e-3, warmup=5, decay=0.0)
+    plan = Plan(steps=60, rate=3e-3, warmup_steps=5, weight_decay=0.0)
     done = train(Segmentation(segmenter), Always(), plan)
     assert done.losses[-1] < 0.2 * done.losses[0]
     found = segmenter.eval().predict(images).numpy()

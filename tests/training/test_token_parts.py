@@ -1,19 +1,16 @@
-"""Parts by tokens: within the budget, every picture once, and the gradients of the undivided batch."""
+"""Micro-batches by tokens: within the budget, every image once, and the gradients of the undivided batch."""
 
 import pytest
 import torch
 from generated_pictures import class_folders
 
 from pixtree.training.augmentation import Mixed, plain_transform
-from pixtree.training.labelled import Classification
+from pixtree.training.batches import ByTokens, ImageBatches, Images, SampleOrder, Share, together
+from pixtree.training.labelled import Classification, counts_of
 from pixtree.training.learners import learner_of
 from pixtree.training.loop import train
-from pixtree.training.order import Order, Share
-from pixtree.training.pictures import PictureBatches, Pictures
-from pixtree.training.plan import Plan
-from pixtree.training.recipe import Model
+from pixtree.training.recipe import Model, Plan
 from pixtree.training.sources import source_of
-from pixtree.training.token_parts import ByTokens, counts_of
 
 CONFIG = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5), "crop_pct": 1.0}
 
@@ -24,12 +21,12 @@ def small(**changes):
     return learner_of(Model(**(values | changes)), 2)
 
 
-def batches_of(folder, collate=None):
-    pictures = Pictures(source_of(str(class_folders(folder, 2, 4))).learned, plain_transform(40, CONFIG))
-    return PictureBatches(pictures, Order(8, 8), collate=collate)
+def batches_of(folder, collate=together):
+    images = Images(source_of(str(class_folders(folder, 2, 4))).learned, plain_transform(40, CONFIG))
+    return ImageBatches(images, SampleOrder(8, 8), collate=collate)
 
 
-def test_parts_hold_at_most_so_many_tokens_and_every_picture_once(tmp_path):
+def test_micro_batches_keep_to_their_tokens_and_hold_every_image_once(tmp_path):
     learner = small(tokenizer="paper")
     whole = batches_of(tmp_path)
     counts = counts_of(learner)(next(whole.starting(0, Share()))[0])
@@ -43,9 +40,9 @@ def test_parts_hold_at_most_so_many_tokens_and_every_picture_once(tmp_path):
     assert sorted(key for part in parts for key in part.keys.tolist()) == sorted(next(whole.starting(0, Share()))[0].keys.tolist())
 
 
-def test_a_step_in_parts_is_the_step_of_the_whole_batch(tmp_path):
+def test_a_step_in_micro_batches_is_the_step_of_the_whole_batch(tmp_path):
     # Adam would turn gradients that are rounding errors into whole steps.
-    plan = Plan(steps=3, rate=1e-2, warmup=1, optimiser="sgd")
+    plan = Plan(steps=3, rate=1e-2, warmup_steps=1, optimiser="sgd")
     whole = batches_of(tmp_path)
     undivided, divided = small(tokenizer="paper"), small(tokenizer="paper")
     for learner in (undivided, divided):

@@ -1,4 +1,4 @@
-"""`pixtree runs`: the curves of logged trainings, side by side."""
+"""`pixtree runs`: the curves of training runs, side by side."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,13 +15,13 @@ def register(app: typer.Typer) -> None:
 
 @reported()
 def runs(
-    folders: Annotated[list[Path], typer.Argument(help="Folders of runs, as `pixtree train` writes them.", show_default=False)],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Write the curves to this picture (.png, .svg or .pdf).")] = Path(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of runs that `pixtree train` wrote.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Write the curves to this .png, .svg or .pdf file.")] = Path(
         "runs.png"
     ),
 ) -> None:
-    """Show the curves of trainings side by side: loss, accuracy, learning rate, tokens and speed. Also of runs that still go on."""
-    from pixtree.training.curves import logs_of, plot_runs, summary
+    """Plot the curves of training runs side by side: loss, accuracy, learning rate, tokens and speed; also of unfinished runs."""
+    from pixtree.training.logs import logs_of, plot_runs, summary
 
     if output.suffix not in (".png", ".svg", ".pdf"):
         raise ValueError(f"curves are written as .png, .svg or .pdf, got {output.name!r}; name them {output.stem}.png")

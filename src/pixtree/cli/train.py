@@ -1,24 +1,35 @@
-"""`pixtree train`: pretrain the tokenizer on a folder of images, distil a model, or follow a recipe."""
+"""`pixtree train`: follow a recipe, or its short forms: pretrain the tokenizer, and distil a model."""
 
+import logging
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pixtree.cli.distill import distill
-from pixtree.cli.errors import reported
+from pixtree.cli.errors import UsageError, reported
 from pixtree.cli.progress import Steps
-from pixtree.cli.recipe import recipe
 
-PRESETS = ("default", "paper")
+if TYPE_CHECKING:
+    from pixtree.training.recipe import AnyRecipe
+    from pixtree.training.running import Run
+
+NAMES = ("tokenizer", "pretrain", "finetune", "retrofit", "segment")
+log = logging.getLogger("pixtree")
+
+Seed = Annotated[int, typer.Option(help="Random seed of the weights, the order and the crops.")]
+Folder = Annotated[
+    Path, typer.Option("--output", "-o", help="Folder for the model, its checkpoint, log and result.", show_default=False)
+]
+Workers = Annotated[int, typer.Option(help="Processes that read images.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint of an interrupted run.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print steps, tokens, memory and time without training.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the group of commands of this file."""
     group = typer.Typer(help="Train the tokenizer or a whole model, with labels or without.", no_args_is_help=True)
-    group.command("tokenizer")(tokenizer)
-    group.command("distill")(distill)
-    group.command("recipe")(recipe)
+    for command in (tokenizer, distill, recipe):
+        group.command()(command)
     app.add_typer(group, name="train")
 
 
@@ -29,7 +40,7 @@ def tokenizer(
         Path, typer.Option("--output", "-o", help="Write the weights to this .safetensors file.", show_default=False)
     ],
     preset: Annotated[
-        str, typer.Option(help="Recipe: default, or paper for its tokenizer, regions by AICC, L_rec alone and its optimiser.")
+        str, typer.Option(help="Preset: default, or paper for its tokenizer, regions by AICC, L_rec alone and its optimiser.")
     ] = "default",
     steps: Annotated[
         int | None, typer.Option(help="Number of optimisation steps.", show_default="400; paper: 10 crops per image")
@@ -39,14 +50,12 @@ def tokenizer(
     tokens: Annotated[
         int | None, typer.Option(help="Number of regions per crop; not with the paper's preset.", show_default="80")
     ] = None,
-    rate: Annotated[
-        float | None, typer.Option(help="Peak of the learning rate.", show_default="0.01; paper: 0.0001, constant")
-    ] = None,
+    rate: Annotated[float | None, typer.Option(help="Peak learning rate.", show_default="0.01; paper: 0.0001, constant")] = None,
     decay: Annotated[float | None, typer.Option(help="Weight decay of AdamW.", show_default="0; paper: 0.01")] = None,
     association: Annotated[
         float | None,
         typer.Option(
-            help="Weight of the association loss, which trains the partition; 0 leaves it out. Not with the paper's preset.",
+            help="Weight of the association loss, which trains the partition; 0 disables it. Not with the paper's preset.",
             show_default="1",
         ),
     ] = None,
@@ -55,68 +64,197 @@ def tokenizer(
         float | None,
         typer.Option(help="Weight of pixel coordinates while training; not with the paper's preset.", show_default="0"),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed of the crops and of the initial weights.")] = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from the .checkpoint file beside OUTPUT.")] = False,
+    seed: Seed = 0,
+    resume: Resume = False,
 ) -> None:
     """Pretrain the encoder of the tokenizer by reconstruction.
 
-    A .checkpoint file is written beside OUTPUT, from which --resume continues an interrupted run.
+    A .checkpoint file is written next to OUTPUT, from which --resume continues an interrupted run.
     """
-    _check_options(output, preset, {"--tokens": tokens, "--association": association, "--compactness": compactness})
-
-    import torch
-
-    from pixtree.files import checked_target
-    from pixtree.tokenizer.tokenizer import region_encoder
-    from pixtree.training import presets
-    from pixtree.training.data import RandomCrops, image_files
-    from pixtree.training.reconstruction import Pretraining
-
-    checked_target(output)
-    files = image_files(folder)
-    crops = RandomCrops(files, batch, size, seed)
-    chosen = presets.PRESETS[preset].changed(features, tokens, association, compactness)
-    plan = chosen.plan_for(len(files), batch, steps=steps, rate=rate, decay=decay, seed=seed)
-    torch.manual_seed(seed)
-    encoder = region_encoder(chosen.options)
-    objective = Pretraining(encoder, chosen.budget, chosen.losses)
-    settings: dict[str, object] = {
-        "images": [path.name for path in files],
-        "crops": [batch, size, str(chosen.budget)],
-        "model": [preset, features, chosen.options.tree.compactness, chosen.losses.association],
-    }
-    _train_and_save(objective, crops, plan, output, resume, settings)
-
-
-def _train_and_save(objective: Any, crops: Any, plan: Any, output: Path, resume: bool, settings: dict[str, object]) -> None:
-    """Run a plan under a progress bar, and write the weights with a few words about the run."""
-    from pixtree.tokenizer.weights import save_weights
-    from pixtree.training.loop import train
-
-    with Steps(plan.steps) as report:
-        beside = output.with_suffix(".checkpoint")
-        curve = train(objective, crops, plan, checkpoint=beside, resume=resume, settings=settings, report=report).losses
-    images = len(settings["images"])  # type: ignore[arg-type]
-    about = {"images": str(images), "steps": str(plan.steps), "seed": str(plan.seed), "last_loss": f"{_tail(curve):.6f}"}
-    save_weights(objective.learner, output, about)
-    typer.echo(f"loss {_head(curve):.5f} -> {_tail(curve):.5f} over {len(curve)} steps: {output}")
-
-
-def _check_options(output: Path, preset: str, options: dict[str, Any]) -> None:
-    """Refuse other files and presets, and `options` that the paper's preset decides itself."""
     if output.suffix != ".safetensors":
         raise ValueError(f"weights are written as .safetensors, got {output.name!r}; name them {output.stem}.safetensors")
-    if preset not in PRESETS:
-        raise ValueError(f"a preset is one of {', '.join(PRESETS)}, got {preset!r}; choose one of them")
-    given = [name for name, value in options.items() if value is not None]
-    if preset == "paper" and given:
-        raise ValueError(f"the paper's preset has no {', '.join(given)}, got it with --preset paper; leave it out or use default")
+
+    from pixtree.files import checked_target
+    from pixtree.tokenizer.weights import save_weights
+    from pixtree.training.running import ends_of, fitted, prepared
+    from pixtree.training.short_forms import tokenizer_recipe
+    from pixtree.training.sources import image_files
+
+    checked_target(output)
+    images = len(image_files(folder))
+    chosen = tokenizer_recipe(
+        preset,
+        images=images,
+        steps=steps,
+        batch=batch,
+        size=size,
+        tokens=tokens,
+        rate=rate,
+        decay=decay,
+        association=association,
+        features=features,
+        compactness=compactness,
+        seed=seed,
+    )
+    run = prepared(chosen, str(folder))
+    with Steps(run.plan.steps) as report:
+        losses = fitted(run, output.with_suffix(".checkpoint"), resume, report).losses
+    ends = ends_of(losses)
+    about = {"images": str(images), "steps": str(len(losses)), "seed": str(seed), "last_loss": f"{ends['last_loss']:.6f}"}
+    save_weights(run.objective.learner, output, about)  # type: ignore[arg-type]
+    typer.echo(f"loss {ends['first_loss']:.5f} -> {ends['last_loss']:.5f} over {len(losses)} steps: {output}")
 
 
-def _head(curve: list[float]) -> float:
-    first = curve[:20]
-    return sum(first) / len(first)
+@reported()
+def distill(
+    model: Annotated[str, typer.Argument(help="A Vision Transformer of timm, by name.", show_default=False)],
+    images: Annotated[Path, typer.Argument(help="Folder of images; they need no labels.", show_default=False)],
+    output: Folder,
+    weights: Annotated[
+        Path | None, typer.Option(help="A .safetensors file with the model's weights.", show_default="timm's, downloaded")
+    ] = None,
+    tokens: Annotated[
+        list[int] | None, typer.Option(help="Number of regions; repeat it to train for several.", show_default="196")
+    ] = None,
+    compute: Annotated[
+        float | None, typer.Option(help="Instead of regions: token trees between the blocks, at this share of the compute.")
+    ] = None,
+    epochs: Annotated[float, typer.Option(help="Passes over all images.")] = 3.0,
+    batch: Annotated[int, typer.Option(help="Images per step, over all processes.")] = 16,
+    micro_batch: Annotated[int | None, typer.Option(help="Images at a time, if a step does not fit the memory.")] = None,
+    rate: Annotated[float, typer.Option(help="Peak learning rate.")] = 3e-5,
+    tokenizer_lr_scale: Annotated[
+        float, typer.Option(help="Learning-rate scale of the mixing weights λ and β, of κ and of the encoder.")
+    ] = 30.0,
+    regions: Annotated[
+        float | None,
+        typer.Option(help="Weight of the loss on the patch features of every region.", show_default="1, of token trees 0"),
+    ] = None,
+    crop: Annotated[float, typer.Option(help="Smallest share of an image that a crop shows.")] = 0.7,
+    precision: Annotated[str, typer.Option(help="Precision of matrix products, float32 or bfloat16.")] = "float32",
+    workers: Workers = 1,
+    seed: Seed = 0,
+    resume: Resume = False,
+    dry_run: DryRun = False,
+    part: Annotated[int | None, typer.Option(hidden=True)] = None,
+    own_rate: Annotated[float | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Distil a Vision Transformer into its retrofitted or coarsened version, without labels.
+
+    The student learns the outputs of the original model on your images. --resume continues a killed run from its last checkpoint,
+    and ends with the same figures.
+    """
+    if tokens and compute is not None:
+        raise UsageError(f"expected --tokens or --compute, got both ({tokens[0]} and {compute}); give one")
+    from pixtree.training.short_forms import distillation_recipe
+
+    chosen = distillation_recipe(
+        model,
+        weights=weights,
+        tokens=tokens or (196,),
+        compute=compute,
+        epochs=epochs,
+        batch=batch,
+        micro_batch=_renamed("--part", part, "--micro-batch", micro_batch),
+        rate=rate,
+        tokenizer_lr_scale=_renamed("--own-rate", own_rate, "--tokenizer-lr-scale", tokenizer_lr_scale),
+        regions=regions,
+        crop=crop,
+        precision=precision,
+        seed=seed,
+    )
+    _follow(chosen, images, output, workers, resume, dry_run)
 
 
-def _tail(curve: list[float]) -> float:
-    return _head(curve[::-1])
+def _renamed(old: str, former: Any, new: str, value: Any) -> Any:
+    """The value of an option, which may come by its former name."""
+    if former is None:
+        return value
+    log.warning("%s is deprecated; use %s", old, new)
+    return former
+
+
+@reported()
+def recipe(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help=f"A recipe of the paper ({', '.join(NAMES)}), its small variant (such as pretrain_laptop), or a YAML file.",
+            show_default=False,
+        ),
+    ],
+    data: Annotated[
+        Path,
+        typer.Argument(help="Folder of images: a folder per class, in `train` and `val` if some are held out.", show_default=False),
+    ],
+    output: Folder,
+    start: Annotated[
+        Path | None,
+        typer.Option(help="Start from the model that a run left in this folder, or from a timm model's .safetensors file."),
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="Change a value of the recipe, as schedule.epochs=2; repeat it for several.", show_default=False
+        ),
+    ] = None,
+    workers: Workers = 1,
+    resume: Resume = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Train by a recipe: the tokenizer, a model from scratch, a fine-tuned, retrofitted or distilled one.
+
+    --resume continues a killed run from its last checkpoint with the same data, and ends with the same figures.
+    """
+    from pixtree.training.recipe import read_recipe
+
+    chosen = read_recipe(name, [*(changes or ()), *(() if start is None else (f"model.start={start}",))])
+    _follow(chosen, data, output, workers, resume, dry_run)
+
+
+def _follow(chosen: "AnyRecipe", data: Path, output: Path, workers: int, resume: bool, dry_run: bool) -> None:
+    """Train by a recipe under a progress bar, or print what it would cost."""
+    from pixtree.training.recipe import GIVEN
+    from pixtree.training.running import prepared, trained
+
+    run = prepared(chosen, str(data), workers=0 if dry_run else workers, weights=not dry_run)
+    typer.echo(run.text)
+    for note in chosen.notes:
+        typer.echo(f"note: {note}")
+    if dry_run:
+        if getattr(getattr(chosen, "model", None), "start", None) == GIVEN:
+            typer.echo("note: A training needs --start with the folder of an earlier run; this is measured with fresh weights.")
+        _show_cost(run, workers)
+        return
+    output.mkdir(parents=True, exist_ok=True)
+    with Steps(run.plan.steps) as report:
+        found = trained(run, output, resume, report)
+    if found:
+        measured = [f", {title} {found[key]:.1%}" for key, title in (("top1", "top-1"), ("mean_iou", "mIoU")) if key in found]
+        tested = "".join(measured) + (f" of {found['tested']:.0f} held-out images" if measured else "")
+        typer.echo(f"loss {found['first_loss']:.4f} -> {found['last_loss']:.4f} over {found['steps']} steps{tested}: {output}")
+
+
+def _show_cost(run: "Run", workers: int) -> None:
+    """Tokens, memory and time, from a few measured images."""
+    from pixtree.training.running import cost
+
+    plan, found = run.plan, cost(run)
+    seen = plan.steps * plan.batch if plan.epochs is None else plan.epochs * run.images
+    at_once = min(plan.micro_batch or plan.batch, plan.batch)
+    if found.tokens is not None:
+        typer.echo(f"tokens: {found.tokens:.0f} per image, {found.tokens * seen:.3g} in all")
+    less = f", {found.memory(1):.2g} GB with one (schedule.micro_batch)" if at_once > 1 else ""
+    typer.echo(f"memory: {found.memory(at_once):.3g} GB with {at_once} images at a time{less}, without the data loader")
+    each = found.reading + found.training
+    typer.echo(
+        f"time: {_duration(found.hours(seen, workers))} on this machine with one training process, extrapolated from "
+        f"{each:.3f} s per image, of which reading takes {found.reading:.3f} s"
+    )
+
+
+def _duration(hours: float) -> str:
+    """Hours in a readable unit."""
+    if hours < 1:
+        return f"{hours * 60:.1f} minutes"
+    return f"{hours:.1f} hours" if hours < 48 else f"{hours / 24:.0f} days"

@@ -1,31 +1,25 @@
-"""Training: seeded, resumable, visible."""
+"""Training: seeded, resumable, visible. A recipe has all settings of a run, and one loop follows it."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from pixtree.training.segmenters import load_segmenter
-    from pixtree.training.segmenting import LabelledBatches, Segmentation
-
-# Public names and the modules that define them, loaded on first use: they need the extra `train`.
-_HOMES = {
+_MODULES = {
     "LabelledBatches": "segmenting",
+    "Objective": "loop",
+    "Plan": "recipe",
     "Segmentation": "segmenting",
-    "load_segmenter": "segmenters",
+    "load_segmenter": "segmenting",
+    "prepared": "running",
+    "read_recipe": "recipe",
+    "shipped_recipes": "recipe",
+    "train": "loop",
+    "trained": "running",
 }
-
-__all__ = [
-    "LabelledBatches",
-    "Segmentation",
-    "load_segmenter",
-]
+__all__ = [*_MODULES]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"pixtree.training has no {name!r}; it has {', '.join(__all__)}")
-    return getattr(import_module(f"pixtree.training.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+    """Import a public name on first use: pydantic and timm take a second to load."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'pixtree.training' has no attribute {name!r}")
+    return getattr(import_module(f"pixtree.training.{_MODULES[name]}"), name)

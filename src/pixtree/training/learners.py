@@ -21,7 +21,7 @@ from pixtree.trees.cuts import Exactly
 
 
 def learner_of(model: Model, classes: int, *, weights: bool = True) -> Any:
-    """The model of a recipe with a head for `classes`; without `weights`, as for a dry run, those of a start are left out."""
+    """The model of a recipe with a head for `classes`; without `weights`, as for a dry run, no start is loaded."""
     check_name(model)
     learner = _started(model) if weights else _fresh(model)
     if learner.num_classes != classes:
@@ -38,10 +38,10 @@ def learner_of(model: Model, classes: int, *, weights: bool = True) -> Any:
 
 
 def check_name(model: Model) -> None:
-    """Refuse settings that do not go together; names that timm does not know are refused where the model is made."""
+    """Refuse settings that do not go together; names that timm does not know are refused when the model is created."""
     own = model.name in scratch.NAMES
     if own and model.tokenizer is not None:
-        raise ValueError(f"{model.name} has its tokenizer by its name, got model.tokenizer={model.tokenizer}; leave it out")
+        raise ValueError(f"{model.name} has its tokenizer by its name, got model.tokenizer={model.tokenizer}; remove it")
     if own and model.start == "timm":
         raise ValueError(f"{model.name} is trained from scratch, got model.start=timm; start fresh or from a folder")
     if not own and model.tokenizer is None:
@@ -49,7 +49,7 @@ def check_name(model: Model) -> None:
         asked += ["encoder"] * (model.encoder != "fresh") + ["frozen"] * model.frozen
         if asked:
             raise ValueError(
-                f"a model of patches has no {', '.join(asked)}, got it for {model.name}; set model.tokenizer or leave it out"
+                f"a model of patches has no {', '.join(asked)}, got it for {model.name}; set model.tokenizer or remove it"
             )
 
 
@@ -104,7 +104,9 @@ def _started(model: Model) -> Any:
     if path.is_dir():
         return _continued(model, path)
     if not path.is_file():
-        raise FileNotFoundError(f"expected a folder of a run or a .safetensors file to start from, found none at {model.start!r}")
+        raise FileNotFoundError(
+            f"expected a folder of a run or a .safetensors file to start from, found none at {model.start!r}; check the path"
+        )
     if model.name in scratch.NAMES:
         raise ValueError(f"{model.name} starts fresh or from the folder of a run, got the file {model.start!r}; give the folder")
     vit = timm.create_model(model.name, pretrained=False, **model.arguments)
@@ -140,12 +142,12 @@ def _architecture(name: str) -> str:
 
 
 def _fit_encoder(learner: PixtreeViT, model: Model, weights: bool) -> None:
-    """Put weights into the encoder, and freeze it where that is asked for."""
+    """Load weights into the encoder, and freeze it if the recipe asks for that."""
     regions, options = learner.tokenizer.regions, learner.tokenizer.options
     if model.frozen and options.aggregation in TREE_WEIGHTS:
         raise ValueError(
             f"a frozen encoder is for cutting beforehand, which {options.aggregation} weights cannot use; "
-            "leave model.frozen out, or take the tokenizer pixtree"
+            "remove model.frozen, or use the tokenizer pixtree"
         )
     if model.encoder != "fresh" and (weights or model.encoder == "shipped"):
         (shipped_weights() if model.encoder == "shipped" else load_weights(model.encoder)).into(regions)
@@ -158,7 +160,7 @@ def keep(learner: Any, model: Model, folder: Path) -> None:
         learner.save_pretrained(folder)
         return
     made_with = {**model.arguments, "img_size": model.image_size}
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".pixtree-") as beside:
-        timm.models.save_for_hf(learner, beside, model_args=made_with, safe_serialization=True)
-        for path in Path(beside).iterdir():
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".pixtree-") as near:
+        timm.models.save_for_hf(learner, near, model_args=made_with, safe_serialization=True)
+        for path in Path(near).iterdir():
             path.replace(folder / path.name)

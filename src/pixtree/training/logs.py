@@ -1,19 +1,29 @@
-"""The log of a run: one line of JSON per step, and the same figures for TensorBoard; a run that goes on continues both."""
+"""The log of a run, a line of JSON per step and the same figures for TensorBoard, and the curves of several runs in one picture."""
 
 import json
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
-from pixtree.files import checked_target
+from pixtree.files import checked_target, replacing
 from pixtree.training.loop import Figures
 
 LOG, BOARD = "log.jsonl", "tensorboard"
+# Figures of a log with their titles and whether the axis is logarithmic; panels without data are left out.
+PANELS = {
+    "loss": ("loss", True),
+    "top1": ("top-1 of the batch", False),
+    "rate": ("learning rate", False),
+    "tokens": ("tokens per image", False),
+    "images_per_second": ("images per second", False),
+}
+SMOOTHED = 20  # means of a twentieth of a run are drawn over its single steps
 
 
 class Log:
-    """A context that is called after every step; figures of steps that are trained again are dropped first."""
+    """A context to call after every step; a resumed run first drops the figures of steps that it repeats."""
 
     def __init__(self, path: str | Path, *, images: int, resume: bool = False) -> None:
         self.path, self.images = checked_target(path), images
@@ -31,10 +41,10 @@ class Log:
             self.board.close()
 
     def __call__(self, step: int, figures: Figures) -> Figures:
-        """Write the figures of a step with its images/s; gives them back."""
+        """Write the figures of a step and its images per second; returns them."""
         now = time.monotonic()
         line = {"step": step, **figures, "images_per_second": self.images / max(now - self.began, 1e-9)}
-        if "damaged" in figures:  # the mean over pictures
+        if "damaged" in figures:  # the mean over images
             line["damaged"] = round(figures["damaged"] * self.images)
         self.began = now
         if self.file is None:
@@ -50,17 +60,17 @@ class Log:
 
 
 def _board(folder: Path, step: int) -> Any:
-    """TensorBoard's writer; what it has of this step and later ones is hidden."""
+    """TensorBoard's writer; figures of this step and later ones are hidden."""
     try:
-        import tensorboard  # noqa: F401  which torch's writer needs
+        import tensorboard  # noqa: F401  since torch's writer needs it
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        raise ImportError("the log of a training needs tensorboard; run pip install 'pixtree[train]'") from None
+        raise ImportError("the log of a run needs tensorboard; run pip install 'pixtree[train]'") from None
     return SummaryWriter(folder, purge_step=step, flush_secs=10)
 
 
 def _before(step: int, lines: list[str]) -> list[str]:
-    """Lines of earlier steps; a last one that a killed run wrote by half is dropped."""
+    """Lines of earlier steps, without a last one that a killed run left incomplete."""
     found = []
     for line in lines:
         try:
@@ -72,7 +82,7 @@ def _before(step: int, lines: list[str]) -> list[str]:
 
 
 def read_log(path: str | Path) -> list[Figures]:
-    """The lines of a log; the last one may be half written if the run was killed, and is left out then."""
+    """The lines of a log, without a last one that a killed run left incomplete."""
     found: list[Figures] = []
     for line in Path(path).read_text(encoding="utf-8").splitlines():
         try:
@@ -80,3 +90,72 @@ def read_log(path: str | Path) -> list[Figures]:
         except ValueError:
             break
     return found
+
+
+def logs_of(folders: Sequence[Path]) -> dict[str, list[Figures]]:
+    """The logs of runs by the shortest distinct ends of their paths."""
+    found: dict[str, list[Figures]] = {}
+    for folder in folders:
+        path = folder / LOG if folder.is_dir() else folder
+        lines = read_log(path) if path.is_file() else []
+        if not lines:
+            raise FileNotFoundError(f"expected the folder of a run with its {LOG}, found none at {str(folder)!r}; check the path")
+        found[_name(folder, folders)] = lines
+    return found
+
+
+def _name(folder: Path, folders: Sequence[Path]) -> str:
+    parts = folder.resolve().parts
+    others = [one.resolve().parts for one in folders if one.resolve() != folder.resolve()]
+    length = next((n for n in range(1, len(parts)) if all(parts[-n:] != other[-n:] for other in others)), len(parts))
+    return "/".join(parts[-length:])
+
+
+def summary(lines: Sequence[Figures]) -> dict[str, float]:
+    """Steps, and the means of the figures over the last tenth of a run."""
+    last = lines[-max(1, len(lines) // 10) :]
+    means = {
+        key: sum(line[key] for line in last) / len(last) for key in PANELS if key != "rate" and all(key in line for line in last)
+    }
+    return {"steps": float(lines[-1]["step"] + 1), **means}
+
+
+def plot_runs(logs: Mapping[str, Sequence[Figures]], path: str | Path) -> None:
+    """One panel per figure, with a line per run against its steps."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError("curves need matplotlib; run pip install 'pixtree[evaluate]'") from None
+    checked_target(path)
+    shown = [key for key in PANELS if any(key in lines[0] for lines in logs.values())]
+    columns = min(3, len(shown))
+    rows = -(-len(shown) // columns)
+    figure = Figure(figsize=(4.6 * columns, 3.2 * rows + 0.5), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axis, key in zip(axes, shown, strict=False):
+        title, logarithmic = PANELS[key]
+        axis.set_title(title, fontsize=10)
+        axis.set_xlabel("step")
+        axis.grid(alpha=0.3)
+        for number, lines in enumerate(logs.values()):
+            width = 1 if key == "rate" else max(1, len(lines) // SMOOTHED)
+            _draw(axis, [(line["step"], line[key]) for line in lines if key in line], width, number)
+        if logarithmic and all(line[key] > 0 for lines in logs.values() for line in lines if key in line):
+            axis.set_yscale("log")
+            axis.yaxis.set_major_formatter("{x:g}")
+            axis.yaxis.set_minor_formatter("{x:g}")
+    for axis in axes[len(shown) :]:
+        axis.set_axis_off()
+    handles: list[Any] = [axes[0].plot([], [], color=f"C{number % 10}", linewidth=1.8)[0] for number in range(len(logs))]
+    figure.legend(handles, list(logs), loc="outside lower center", ncols=min(len(logs), 4))
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=110, format=Path(path).suffix.lstrip(".") or "png")
+
+
+def _draw(axis: Any, points: Sequence[tuple[float, float]], width: int, number: int) -> None:
+    """Single steps in a pale line, and means over `width` steps around each on top."""
+    steps, values = [step for step, _ in points], [value for _, value in points]
+    around = [values[max(0, place - width // 2) : place + (width + 1) // 2] for place in range(len(values))]
+    means = [sum(some) / len(some) for some in around]
+    axis.plot(steps, values, color=f"C{number % 10}", alpha=0.25, linewidth=0.8)
+    axis.plot(steps, means, color=f"C{number % 10}", linewidth=1.8)

@@ -1,37 +1,38 @@
 """The training loop: one visible loop over steps, on one process or many; resuming gives exactly the uninterrupted run."""
 
 import math
-from collections.abc import Callable, Iterator
+import pickle
+from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.optim import SGD, AdamW, Optimizer
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from pixtree.files import checked_target
-from pixtree.training.checkpoints import Progress, restored, store
-from pixtree.training.optimisers import SCALE, optimiser_of
-from pixtree.training.order import Share, seed_of
-from pixtree.training.plan import Plan
+from pixtree.files import checked_target, replacing
+from pixtree.training.batches import Batches, Share, seed_of
+from pixtree.training.recipe import Plan
+from pixtree.training.short_forms import upgraded
 
+SCALE = "lr_scale"  # timm's name for the factor of a group's rate
 Figures = dict[str, float]
 
 
 class Objective(nn.Module):
-    """What a training minimises: forward takes a batch and gives "loss" and further figures; `learner` is trained and kept."""
+    """What a training run minimises: forward maps a batch to "loss" and further figures; `learner` is trained and kept."""
 
     learner: nn.Module
 
 
-class Batches(Protocol):
-    """The data of a training, by step."""
+class Progress(NamedTuple):
+    """The loss of every step, and the averaged weights if the plan asked for them."""
 
-    def starting(self, step: int, share: Share) -> Iterator[list[Any]]:
-        """From a step on, the batches of each step of one process; their gradients are averaged over samples."""
-        ...
+    losses: list[float]
+    averaged: nn.Module | None
 
 
 def train(
@@ -44,9 +45,9 @@ def train(
     settings: dict[str, Any] | None = None,
     report: Callable[[int, Figures], None] = lambda step, figures: None,
 ) -> Progress:
-    """Minimise an objective; the learner holds the last weights, and the result the loss of every step and averaged weights.
+    """Minimise an objective; the learner ends with the last weights.
 
-    The batch of a step, and all that is random in it, follows from the seed and the step. checkpoint: a file that is replaced
+    The batch of a step, and everything random in it, follows from the seed and the step. checkpoint: a file that is replaced
     every `plan.every` steps and at the end. resume: continue from it; `settings` and the plan must be those that it was written
     with. report: called after every step, in the first process. Started by `torchrun` or `accelerate launch`, processes share
     every batch.
@@ -56,7 +57,7 @@ def train(
     accelerator = _accelerator(plan)
     share = Share(accelerator.process_index, accelerator.num_processes)
     torch.manual_seed(plan.seed)
-    learner, about = objective.learner, {"plan": asdict(plan), **(settings or {})}
+    learner, about = objective.learner, {"plan": plan.record(), **(settings or {})}
     wrapped, optimiser = accelerator.prepare(objective, optimiser_of(learner, plan))
     average = AveragedModel(learner, multi_avg_fn=_moving(plan.average)) if plan.average else None
     losses = restored(checkpoint, learner, optimiser, average, about) if resume else []
@@ -75,12 +76,12 @@ def train(
         if share.rank == 0:
             report(step, {**figures, "rate": plan.rate_at(step)})
             if checkpoint is not None and (len(losses) % plan.every == 0 or len(losses) == plan.steps):
-                store(checkpoint, learner, optimiser, average, about, losses)
+                _store(checkpoint, learner, optimiser, average, about, losses)
     return Progress(losses, None if average is None else average.module)
 
 
 def _moving(decay: float) -> Any:
-    """How an average of weights takes in new ones."""
+    """The update of a moving average of weights."""
     return get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
 
 
@@ -96,7 +97,7 @@ def _accelerator(plan: Plan) -> Any:
 
 
 def _step(accelerator: Any, wrapped: nn.Module, optimiser: Any, given: list[Any], plan: Plan) -> Figures:
-    """One step over the batches of a process; the mean figures over all processes."""
+    """One step over the micro-batches of a process; the mean figures over all processes."""
     from accelerate.utils import find_batch_size, send_to_device
 
     sizes = [find_batch_size(batch) for batch in given]
@@ -109,8 +110,92 @@ def _step(accelerator: Any, wrapped: nn.Module, optimiser: Any, given: list[Any]
             accelerator.backward(found["loss"] * share)
         for name, value in found.items():
             totals[name] = totals.get(name, torch.zeros((), device=value.device)) + value.detach().float() * share
-    accelerator.clip_grad_norm_(wrapped.parameters(), plan.clip)
+    accelerator.clip_grad_norm_(wrapped.parameters(), math.inf if plan.clip is None else plan.clip)
     optimiser.step()
     names = sorted(totals)
     means = accelerator.reduce(torch.stack([totals[name] for name in names]), "mean").tolist()
     return dict(zip(names, means, strict=True))
+
+
+def optimiser_of(learner: nn.Module, plan: Plan) -> Optimizer:
+    """The optimiser of a plan over the parameters that learn; factors of single rates are kept in its groups."""
+    groups = parameter_groups(learner, plan)
+    rate, betas = plan.rate.base, (plan.momentum, 0.999)
+    if plan.optimiser == "adamw":
+        return AdamW(groups, rate, betas, plan.epsilon, plan.weight_decay)
+    if plan.optimiser == "sgd":
+        return SGD(groups, rate, plan.momentum, weight_decay=plan.weight_decay)
+    from pixtree.models.timm_import import timm
+
+    lamb: type[Optimizer] = import_module(f"{timm.__name__}.optim.lamb").Lamb
+    return lamb(groups, lr=rate, betas=betas, eps=plan.epsilon, weight_decay=plan.weight_decay)  # type: ignore[call-arg]
+
+
+def parameter_groups(learner: Any, plan: Plan) -> list[dict[str, Any]]:
+    """Groups of equal decay and rate: no decay for vectors, rates that fall towards the first block, and the plan's `scales`."""
+    spared = set(learner.no_weight_decay()) if hasattr(learner, "no_weight_decay") else set()
+    depth = _layers(learner) if plan.layer_decay < 1 else {}
+    deepest, scales = max(depth.values(), default=0), plan.scales
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for name, parameter in learner.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        decay = 0.0 if name in spared or (parameter.ndim <= 1 and hasattr(learner, "no_weight_decay")) else plan.weight_decay
+        scale = next((factor for start, factor in scales.items() if name.startswith(start)), None)
+        if scale is None:
+            scale = plan.layer_decay ** (deepest - depth[name]) if depth else 1.0
+        groups.setdefault((decay, scale), []).append(parameter)
+    return [{"params": members, "weight_decay": decay, SCALE: scale} for (decay, scale), members in groups.items()]
+
+
+def _layers(learner: Any) -> dict[str, int]:
+    """The number of the layer that each parameter of a timm model is in, from the stem to the head."""
+    if not hasattr(learner, "group_matcher"):
+        raise ValueError(f"layer decay needs a model that knows its layers, got {type(learner).__name__}; set layer_decay to 1")
+    from pixtree.models.timm_import import timm
+
+    found = timm.models.group_parameters(learner, learner.group_matcher(coarse=False), reverse=True)
+    return {name: int(layer) for name, layer in found.items()}
+
+
+def _store(
+    path: str | Path, learner: nn.Module, optimiser: Any, average: nn.Module | None, about: dict[str, Any], losses: list[float]
+) -> None:
+    """Write a checkpoint, whole or not at all."""
+    state = {"about": about, "curve": losses, "module": learner.state_dict(), "optimizer": optimiser.state_dict()}
+    if average is not None:
+        state["average"] = average.state_dict()
+    with replacing(path) as temporary:
+        torch.save(state, temporary)
+
+
+def restored(
+    path: str | Path | None, learner: nn.Module, optimiser: Any, average: nn.Module | None, about: dict[str, Any]
+) -> list[float]:
+    """Fill learner, optimiser and average from a checkpoint of the same settings; returns the losses so far."""
+    if path is None or not Path(path).is_file():
+        raise FileNotFoundError(f"expected a checkpoint to resume from, found no file {str(path)!r}; start without resuming")
+    try:
+        state = torch.load(path, weights_only=True)
+        stored = upgraded(state["about"], about)
+    except (RuntimeError, EOFError, KeyError, AttributeError, TypeError, pickle.UnpicklingError, OSError) as error:
+        raise ValueError(
+            f"expected a checkpoint of pixtree, {str(path)!r} is damaged or another file; remove it and start again"
+        ) from error
+    changed = [name for name, value in about.items() if _plain(stored.get(name)) != _plain(value)]
+    if changed:
+        raise ValueError(f"expected the settings of the checkpoint, got others for {', '.join(changed)}; repeat the same command")
+    learner.load_state_dict(state["module"])
+    optimiser.load_state_dict(state["optimizer"])
+    if average is not None:
+        average.load_state_dict(state["average"])
+    return list(state["curve"])
+
+
+def _plain(value: Any) -> Any:
+    """A setting with lists in place of tuples, as files have them."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    return value

@@ -1,24 +1,29 @@
-"""Recipes: all settings of a training in one YAML file, checked before any work. Those of the paper are shipped."""
+"""Recipes: all settings of a training run in one YAML file, checked before any work. Those of the paper are shipped."""
 
+import logging
+import math
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 GIVEN = "given"  # the start of a recipe that --start must name
 SIZES = ("tiny", "small", "base", "large")
+RENAMED = {"part": "micro_batch", "own_rate": "tokenizer_lr_scale"}  # keys of schedules in version 0.2
+TOKENIZER = ("tokenizer.sampler", "tokenizer.regions")  # λ, β, κ and the encoder; in a prototype λ did not move at the model's rate
+log = logging.getLogger("pixtree")
 
 
-class Part(BaseModel):
-    """A part of a recipe: values that do not change, and no keys that nobody reads."""
+class Section(BaseModel):
+    """A section of a recipe: values that do not change, and no unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Rate(Part):
+class Rate(Section):
     """The learning rate: it rises from `start` to `base`, and falls along a cosine to `stop`."""
 
     start: float = Field(default=0.0, ge=0)
@@ -26,43 +31,114 @@ class Rate(Part):
     stop: float = Field(default=0.0, ge=0)
 
 
-class Schedule(Part):
-    """Length, batches and optimiser.
+def _rate(value: Any) -> Any:
+    return {"base": value} if isinstance(value, (int, float)) else value
 
-    warmup: epochs. part: pictures at a time, if a batch does not fit the memory; padded_tokens: instead, the most tokens at a
-    time, padding included, where pictures differ in their counts. own_rate: factor of the rate of λ, β, κ and the encoder; by
-    default they are the first layer. average: decay of the moving average of the weights. checkpointing: recompute blocks in the
-    backward pass.
+
+class Schedule(Section):
+    """Length, batches, learning rates and optimiser.
+
+    epochs, or steps instead. warmup: epochs; or warmup_steps, or warmup_share of all steps. falling: whether the rate falls after
+    the warm-up. layer_decay: factor of the rate from one block to the one before it. tokenizer_lr_scale: factor of the rate of λ,
+    β, κ and the encoder, which otherwise count as the first layer. rate_scales: factors by the beginning of a parameter's name.
+    clip: largest norm of the gradients. average: decay of the moving average of the weights, 0 for none. checkpointing: recompute
+    blocks in the backward pass. micro_batch: images at a time, if a batch does not fit the memory; padded_tokens: instead, the most
+    tokens at a time, padding included, where images differ in their counts. every: steps between checkpoints.
     """
 
     batch: int = Field(gt=0)
-    epochs: float = Field(gt=0)
+    epochs: float | None = Field(default=None, gt=0)
+    steps: int | None = Field(default=None, gt=0)
     warmup: float = Field(default=0.0, ge=0)
-    rate: Rate
+    warmup_steps: int | None = Field(default=None, ge=0)
+    warmup_share: float = Field(default=0.0, ge=0, le=1)
+    rate: Annotated[Rate, BeforeValidator(_rate)]
     falling: bool = True
-    optimiser: Literal["adamw", "lamb", "sgd"]
+    optimiser: Literal["adamw", "lamb", "sgd"] = "adamw"
     momentum: float = Field(default=0.9, ge=0, lt=1)
     epsilon: float = Field(default=1e-8, gt=0)
     weight_decay: float = Field(default=0.0, ge=0)
     layer_decay: float = Field(default=1.0, gt=0, le=1)
-    own_rate: float | None = Field(default=None, gt=0)
+    tokenizer_lr_scale: float | None = Field(default=None, gt=0)
+    rate_scales: dict[str, float] = {}
     clip: float | None = Field(default=None, gt=0)
     average: float = Field(default=0.0, ge=0, lt=1)
     precision: Literal["float32", "bfloat16"] = "float32"
     checkpointing: bool = False
-    part: int | None = Field(default=None, gt=0)
+    micro_batch: int | None = Field(default=None, gt=0)
     padded_tokens: int | None = Field(default=None, gt=0)
+    every: int | None = Field(default=None, gt=0)
     seed: int = 0
 
+    @model_validator(mode="before")
+    @classmethod
+    def _with_new_names(cls, values: Any) -> Any:
+        return with_new_names(values, warn=True) if isinstance(values, dict) else values
 
-class Model(Part):
+    @model_validator(mode="after")
+    def _with_a_length(self) -> "Schedule":
+        if self.epochs is None and self.steps is None:
+            raise ValueError("expected schedule.epochs or schedule.steps, got neither; add one")
+        return self
+
+    def counted(self, images: int, every: int = 100) -> "Plan":
+        """The same with all lengths in steps, for this many images and at most `every` steps between checkpoints."""
+        steps = self.steps or max(1, round((self.epochs or 0) * images / self.batch))
+        warmup = max(1, int(self.warmup_share * steps)) if self.warmup_share else round(self.warmup * images / self.batch)
+        lengths = {
+            "steps": steps,
+            "warmup_steps": warmup if self.warmup_steps is None else self.warmup_steps,
+            "every": self.every or max(1, min(every, steps // 4)),
+        }
+        return Plan(**(dict(self) | lengths))
+
+    @property
+    def scales(self) -> dict[str, float]:
+        """Factors of the rate by the beginnings of parameters' names, of which the first that fits counts."""
+        own = {} if self.tokenizer_lr_scale is None else dict.fromkeys(TOKENIZER, self.tokenizer_lr_scale)
+        return own | self.rate_scales
+
+
+class Plan(Schedule):
+    """A schedule with all lengths in steps, which the training loop follows."""
+
+    batch: int = Field(default=1, gt=0)
+    steps: int = Field(default=400, gt=0)
+    warmup_steps: int = Field(default=20, ge=0)
+    rate: Annotated[Rate, BeforeValidator(_rate)] = Rate(base=1e-2)
+    clip: float | None = Field(default=1.0, gt=0)
+    every: int = Field(default=100, gt=0)
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise ValueError(_sentence(error.errors()[0], "the plan")) from None
+
+    def rate_at(self, step: int) -> float:
+        """The learning rate of a step."""
+        rising = min(1.0, (step + 1) / max(1, self.warmup_steps))
+        share = 0.5 * (1.0 + math.cos(math.pi * step / self.steps)) if self.falling else 1.0
+        start, base, stop = self.rate.start, self.rate.base, self.rate.stop
+        return start + (stop + (base - stop) * share - start) * rising
+
+    def record(self) -> dict[str, Any]:
+        """The plan in checkpoints, under the same keys since version 0.2."""
+        lengths = {"steps": self.steps, "warmup": self.warmup_steps, "every": self.every}
+        rates = {"rate": self.rate.base, "start": self.rate.start, "stop": self.rate.stop, "scales": list(self.scales.items())}
+        limits = {"decay": self.weight_decay, "clip": math.inf if self.clip is None else self.clip}
+        same = ("falling", "optimiser", "momentum", "epsilon", "layer_decay", "average", "precision", "seed")
+        return lengths | rates | limits | {key: getattr(self, key) for key in same}
+
+
+class Model(Section):
     """The model, and where its weights come from.
 
-    name: a model of timm, or a pixtree_… one to train from scratch. tokenizer: regions in place of the patches of a timm model,
-    by the paper's tokenizer or ours; none leaves the patches. tokens: regions, by default the tokenizer's own count. start:
+    name: a timm model, or a pixtree_… one to train from scratch. tokenizer: regions in place of the patches of a timm model,
+    by the paper's tokenizer or ours; none keeps the patches. tokens: regions, by default the tokenizer's own count. start:
     fresh; timm, whose weights are downloaded; given by --start; or a path: a folder that a run wrote, or a timm model's
     .safetensors. encoder: fresh, shipped, or a .safetensors file of `pixtree train tokenizer`. frozen: the encoder does not
-    learn, and the processes that read pictures cut them. drop_path: one rate, or one per size of the model.
+    learn, and the data loader's workers cut the images. drop_path: one rate, or one per size of the model.
     """
 
     name: str
@@ -90,8 +166,26 @@ class Model(Part):
         return self.drop_path[size]
 
 
-class Augment(Part):
-    """Random changes of pictures: timm's policies, of which each picture draws one, crops, and mixtures of two pictures."""
+class Student(Section):
+    """A timm model that is distilled into its version with `tokens` regions, or with token trees at a share of its `compute`.
+
+    With several counts of tokens, every batch draws one. start: timm, whose weights are downloaded, or a .safetensors file.
+    """
+
+    name: str
+    start: str = "timm"
+    tokens: tuple[Annotated[int, Field(gt=0)], ...] = ()
+    compute: float | None = None
+
+    @model_validator(mode="after")
+    def _of_one_kind(self) -> "Student":
+        if bool(self.tokens) == (self.compute is not None):
+            raise ValueError(f"expected model.tokens or model.compute, got {list(self.tokens)} and {self.compute}; give one")
+        return self
+
+
+class Augment(Section):
+    """Random changes of images: timm's policies, of which each image draws one, crops, and mixtures of two images."""
 
     policies: tuple[str, ...] = ()
     color_jitter: float = Field(default=0.0, ge=0)
@@ -101,43 +195,75 @@ class Augment(Part):
     cutmix: float = Field(default=0.0, ge=0)
 
 
-class Recipe(Part):
-    """What all recipes have: what they are for, the paper's table that they follow, and where they had to depart from it."""
+class Encoder(Section):
+    """The tokenizer's encoder: a preset of `pixtree train tokenizer` with changes, the size of crops, and the regions of each."""
 
-    about: str
-    table: str | None = None
-    notes: tuple[str, ...] = ()
-    schedule: Schedule
+    preset: Literal["default", "paper"]
+    features: int = Field(default=8, gt=0)
+    crop: int = Field(default=160, ge=8)
+    tokens: int | None = Field(default=None, gt=0)
+    compactness: float | None = None
 
 
-class Reconstruction(Part):
+class Reconstruction(Section):
     """Weights of the losses of tokenizer pretraining."""
 
     reconstruction: float = Field(default=1.0, ge=0)
     association: float = Field(default=0.0, ge=0)
 
 
-class Encoder(Part):
-    """The tokenizer's encoder: a preset of `pixtree train tokenizer`, its features, the crops, and the regions of each."""
+class CrossEntropy(Section):
+    """Cross entropy with smoothed labels."""
 
-    preset: Literal["default", "paper"]
-    features: int = Field(default=8, gt=0)
-    crop: int = Field(default=160, ge=8)
-    tokens: int | None = Field(default=None, gt=0)
+    smoothing: float = Field(default=0.0, ge=0, lt=1)
+
+
+class MaskLosses(Section):
+    """Weights of binary cross entropy and of the focal loss, and the focal loss's exponent. [`tab:config_segmentation_finetune`]"""
+
+    bce: float = Field(default=1.0, ge=0)
+    focal: float = Field(default=1.0, ge=0)
+    gamma: float = Field(default=2.0, ge=0)
+
+
+class Matching(Section):
+    """Weights of the losses of distillation: KL of the logits, error of the pooled features, and of each region's features."""
+
+    answer: float = Field(default=1.0, ge=0)
+    pooled: float = Field(default=1.0, ge=0)
+    regions: float = Field(default=0.0, ge=0)
+
+    @model_validator(mode="after")
+    def _of_something(self) -> "Matching":
+        if self.answer + self.pooled + self.regions == 0:
+            raise ValueError("expected weights of which one is above 0, got 0, 0 and 0; try 1, 1 and 0")
+        return self
+
+
+class Recipe(Section):
+    """What all recipes have: what they are for, the paper's table that they follow, and where they had to depart from it."""
+
+    about: str
+    table: str | None = None
+    notes: tuple[str, ...] = ()
+    schedule: Schedule
+    checkpoints: ClassVar[int] = 100  # most steps between two of them
+
+    def plan(self, images: int) -> Plan:
+        """The schedule for this many images."""
+        return self.schedule.counted(images, self.checkpoints)
 
 
 class TokenizerRecipe(Recipe):
-    """Pretraining of the tokenizer by reconstruction; epochs count crops per picture."""
+    """Pretraining of the tokenizer by reconstruction; epochs count crops per image.
+
+    images: of a folder with `train` and `val`, those of `train`, or all.
+    """
 
     task: Literal["tokenizer"]
     encoder: Encoder
     loss: Reconstruction = Reconstruction()
-
-
-class CrossEntropy(Part):
-    """Cross entropy with smoothed labels."""
-
-    smoothing: float = Field(default=0.0, ge=0, lt=1)
+    images: Literal["train", "all"] = "train"
 
 
 class ClassificationRecipe(Recipe):
@@ -149,18 +275,11 @@ class ClassificationRecipe(Recipe):
     augment: Augment = Augment()
 
 
-class MaskLosses(Part):
-    """Weights of binary cross entropy and of the focal loss, with the focal loss's exponent."""
-
-    bce: float = Field(default=1.0, ge=0)
-    focal: float = Field(default=1.0, ge=0)
-    gamma: float = Field(default=2.0, ge=0)
-
-
 class SegmentationRecipe(Recipe):
     """Fine-tuning for semantic segmentation: a head with one hidden layer, `hidden_ratio` times as wide as a token.
 
-    layout: in which way the data set lies on the disk, by the names of `pixtree evaluate`. Of `augment`, the crops are used.
+    layout: how the data set lies on the disk, by the names of `pixtree evaluate`. `augment` has the crops, and changes that
+    keep images and label maps together.
     """
 
     task: Literal["segmentation"]
@@ -171,8 +290,33 @@ class SegmentationRecipe(Recipe):
     augment: Augment = Augment()
 
 
-AnyRecipe = TokenizerRecipe | ClassificationRecipe | SegmentationRecipe
+class DistillationRecipe(Recipe):
+    """Distillation without labels; the images are all those of the folder, at the size that the model takes."""
+
+    task: Literal["distillation"]
+    model: Student
+    loss: Matching = Matching()
+    augment: Augment = Augment(scale=(0.7, 1.0))
+    checkpoints: ClassVar[int] = 50
+
+
+AnyRecipe = TokenizerRecipe | ClassificationRecipe | SegmentationRecipe | DistillationRecipe
+TASKS = {"tokenizer", "classification", "segmentation", "distillation"}
 _SCHEMA: TypeAdapter[AnyRecipe] = TypeAdapter(Annotated[AnyRecipe, Field(discriminator="task")])
+
+
+def with_new_names(schedule: Mapping[str, Any], *, warn: bool = False) -> dict[str, Any]:
+    """The values of a schedule with the names of today for the keys of version 0.2."""
+    found = dict(schedule)
+    for old, new in RENAMED.items():
+        if old not in found:
+            continue
+        if found.get(new) is not None:
+            raise ValueError(f"expected schedule.{new} alone, got schedule.{old}, its former name, too; remove schedule.{old}")
+        if warn:
+            log.warning("schedule.%s is deprecated; use schedule.%s", old, new)
+        found[new] = found.pop(old)
+    return found
 
 
 def shipped_recipes() -> dict[str, Path]:
@@ -183,6 +327,14 @@ def shipped_recipes() -> dict[str, Path]:
 
 def read_recipe(name: str, changes: Sequence[str] = ()) -> AnyRecipe:
     """A shipped recipe by name, or one of your own by its file; changes are "key=value" with dots between keys."""
+    values = read_values(name)
+    for change in changes:
+        _change(values, change)
+    return checked_recipe(values, name)
+
+
+def read_values(name: str) -> Any:
+    """The values of a recipe before they are checked."""
     import yaml
 
     shipped = shipped_recipes()
@@ -192,16 +344,13 @@ def read_recipe(name: str, changes: Sequence[str] = ()) -> AnyRecipe:
         hint = f"did you mean {near[0]}?" if near else f"shipped are {', '.join(shipped)}"
         raise FileNotFoundError(f"expected the name of a recipe or a YAML file, found no {name!r}; {hint}")
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"expected a recipe in YAML, {name!r} is none ({' '.join(str(error).split())}); correct it") from None
-    for change in changes:
-        _change(values, change)
-    return checked_recipe(values, name)
 
 
 def checked_recipe(values: Any, name: str = "the recipe") -> AnyRecipe:
-    """A recipe of plain values; the first mistake is an error of one sentence."""
+    """A recipe from plain values; the first mistake is an error of one sentence."""
     try:
         return _SCHEMA.validate_python(values)
     except ValidationError as error:
@@ -220,17 +369,21 @@ def _change(values: Any, change: str) -> None:
         if not isinstance(values, dict) or not isinstance(values.setdefault(word, {}), dict):
             raise ValueError(f"expected a key with dots between its parts, got {key!r}; {word!r} has no parts")
         values = values[word]
-    values[last] = yaml.safe_load(text)
+    new = with_new_names({last: yaml.safe_load(text)}, warn=True) if path == ["schedule"] else {last: yaml.safe_load(text)}
+    for old, name in RENAMED.items():  # which the change replaces as well
+        if name in new:
+            values.pop(old, None)
+    values |= new
 
 
 def _sentence(error: Mapping[str, Any], name: str) -> str:
     """One mistake in a recipe, with the keys that would be right."""
-    where = [
-        str(word) for word in error["loc"] if word not in ("tokenizer", "classification", "segmentation") or len(error["loc"]) == 1
-    ]
-    key = ".".join(where) or "task"
+    place = error["loc"][1:] if len(error["loc"]) > 1 and error["loc"][0] in TASKS else error["loc"]
+    key = ".".join(map(str, place)) or "task"
+    if error["type"] == "value_error":
+        return f"{name}: {error['msg'].removeprefix('Value error, ')}"
     if error["type"] == "extra_forbidden":
-        near = get_close_matches(where[-1], _keys(), 1)
+        near = get_close_matches(str(place[-1]), _keys(), 1)
         hint = f"did you mean {near[0]!r}?" if near else "remove it"
         return f"expected keys of a recipe, got {key!r} in {name}; {hint}"
     if error["type"] == "missing":
@@ -242,6 +395,6 @@ def _sentence(error: Mapping[str, Any], name: str) -> str:
 
 def _keys() -> set[str]:
     """All keys that recipes may have."""
-    parts = (Rate, Schedule, Model, Augment, Reconstruction, Encoder, CrossEntropy, MaskLosses)
-    whole = (TokenizerRecipe, ClassificationRecipe, SegmentationRecipe)
-    return {key for part in (*parts, *whole) for key in part.model_fields}
+    sections = (Rate, Schedule, Model, Student, Augment, Reconstruction, Encoder, CrossEntropy, MaskLosses, Matching)
+    recipes = (TokenizerRecipe, ClassificationRecipe, SegmentationRecipe, DistillationRecipe)
+    return {key for section in (*sections, *recipes) for key in section.model_fields}

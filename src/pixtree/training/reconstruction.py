@@ -1,6 +1,6 @@
 """Reconstruction pretraining of the tokenizer: L_rec, and a loss that sees the regions. [`eq:recloss`]"""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -9,17 +9,32 @@ from pixtree.kernels import kernels_for
 from pixtree.kernels.reference.aggregation import Kernel, Rows, log_kernel
 from pixtree.runtime.transfer import scalar
 from pixtree.tokenizer.injection import reconstruction_loss
+from pixtree.tokenizer.options import Options
 from pixtree.tokenizer.region_encoder import EncodedRegions, RegionEncoder
+from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET
 from pixtree.training.loop import Objective
-from pixtree.trees.cuts import Budget
+from pixtree.training.recipe import Encoder, Reconstruction
+from pixtree.trees.cuts import Budget, Exactly
 
 
-@dataclass(frozen=True)
-class Losses:
-    """Weights of the two losses."""
+class Preset(NamedTuple):
+    """The tokenizer that is pretrained, and the regions of each crop."""
 
-    reconstruction: float = 1.0
-    association: float = 1.0
+    options: Options
+    budget: Budget
+
+
+PRESETS = {"default": Preset(Options().changed(compactness=0.0), Exactly(80)), "paper": Preset(PAPER, PAPER_BUDGET)}
+
+
+def preset_of(encoder: Encoder) -> Preset:
+    """The preset of a recipe with the recipe's changes."""
+    options, budget = PRESETS[encoder.preset]
+    options = options.changed(features=encoder.features)
+    return Preset(
+        options if encoder.compactness is None else options.changed(compactness=encoder.compactness),
+        budget if encoder.tokens is None else Exactly(encoder.tokens),
+    )
 
 
 def neighbour_labels(labels: Tensor) -> Tensor:
@@ -38,11 +53,11 @@ def association_loss(regions: EncodedRegions, encoder: RegionEncoder) -> Tensor:
 
     κ is the encoder's kernel on the distance that decides the partition, between a pixel and the mean of a region: for the
     Gaussian q = softmax(−D/2σ²). L_rec with plain means has no gradient for the partition once W f* = x̄*; this one falls when
-    the distance pulls border pixels to the region that paints them best.
+    the distance moves border pixels to the region whose mean is nearest to their colour.
     """
     labels, shape = regions.labels, regions.partition.labels.shape
     if regions.fixed is None:
-        raise ValueError("the association loss needs regions that were encoded with gradients, got some without; leave out no_grad")
+        raise ValueError("the association loss needs regions that were encoded with gradients, got some without; remove no_grad")
     fixed, kernels = regions.fixed, kernels_for(encoder.backend, regions.fixed.device)
     means = [kernels.region_means(planes, labels, regions.count) for planes in (regions.features, fixed)]
     weight, precision = (scalar(one, fixed) for one in (encoder.decision.weight, encoder.similarity.precision))
@@ -58,8 +73,8 @@ def association_loss(regions: EncodedRegions, encoder: RegionEncoder) -> Tensor:
         scores.append(score.masked_fill(repeated, -torch.inf))
         colours.append(kernels.paint(regions.means, candidate))
     share = torch.softmax(torch.stack(scores), dim=0)
-    picture = (share[:, :, None] * torch.stack(colours)).sum(0)
-    return (regions.pixels - picture).square().sum(1).sum() / (shape[0] * shape[1] * shape[2])
+    image = (share[:, :, None] * torch.stack(colours)).sum(0)
+    return (regions.pixels - image).square().sum(1).sum() / (shape[0] * shape[1] * shape[2])
 
 
 def _rows(features: Tensor, fixed: Tensor) -> Rows:
@@ -72,7 +87,7 @@ def _rows(features: Tensor, fixed: Tensor) -> Rows:
 class Pretraining(Objective):
     """Reconstruction and association of the regions of a batch of images (B, C, H, W); the encoder learns."""
 
-    def __init__(self, encoder: RegionEncoder, budget: Budget, losses: Losses = Losses()) -> None:
+    def __init__(self, encoder: RegionEncoder, budget: Budget, losses: Reconstruction = Reconstruction(association=1.0)) -> None:
         super().__init__()
         self.learner, self.budget, self.losses = encoder, budget, losses
 

@@ -1,26 +1,27 @@
-"""Segmentation: targets from the overlap of regions and labels, BCE and focal loss per token, and batches of labelled images."""
+"""Semantic segmentation: targets from the overlap of regions and labels, losses per token, batches, files and mean IoU."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from pixtree.evaluation.label_maps import IGNORED, LabelledImage
+from pixtree.evaluation.label_maps import IGNORED, LabelledImage, LabelledSet
+from pixtree.evaluation.segmentation_measures import Confusion
+from pixtree.files import replacing
+from pixtree.models.checkpoint import CONFIG
 from pixtree.models.segmentation import Segmenter, TokenLogits
+from pixtree.models.timm_import import timm
+from pixtree.models.vit import PixtreeViT
+from pixtree.training.batches import Sample, SampleOrder, Share, micro_batches, seed_of
+from pixtree.training.learners import keep
 from pixtree.training.loop import Objective
-from pixtree.training.order import Order, Sample, Share, parts, seed_of
+from pixtree.training.recipe import MaskLosses, Model
 
-
-@dataclass(frozen=True)
-class Losses:
-    """Weights of the two losses, and γ of the focal one. [`tab:config_segmentation_finetune`]"""
-
-    entropy: float = 1.0
-    focal: float = 1.0
-    gamma: float = 2.0
+HEAD = "head.safetensors"
 
 
 class Labelled(NamedTuple):
@@ -47,7 +48,7 @@ def class_shares(labels: Tensor, truth: Tensor, classes: int, count: int) -> tup
     return shares / seen.clamp_min(1)[..., None], seen / pixels.clamp_min(1)
 
 
-def token_losses(logits: Tensor, target: Tensor, weight: Tensor, losses: Losses = Losses()) -> tuple[Tensor, Tensor]:
+def token_losses(logits: Tensor, target: Tensor, weight: Tensor, losses: MaskLosses = MaskLosses()) -> tuple[Tensor, Tensor]:
     """Binary cross entropy and focal loss of tokens, each summed over classes and averaged by weight.
 
     logits, target: (B, N, K), target in 0..1. weight: (B, N). The focal factor is |target − p|^γ, which is the usual one for
@@ -63,28 +64,29 @@ def token_losses(logits: Tensor, target: Tensor, weight: Tensor, losses: Losses 
 class Segmentation(Objective):
     """The losses of a segmenter on labelled images; every token counts by its share of labelled pixels."""
 
-    def __init__(self, segmenter: Segmenter, losses: Losses = Losses()) -> None:
+    def __init__(self, segmenter: Segmenter, losses: MaskLosses = MaskLosses()) -> None:
         super().__init__()
         self.learner, self.losses = segmenter, losses
 
     def forward(self, batch: Labelled) -> dict[str, Tensor]:
-        """The weighted sum, and its parts."""
+        """The weighted sum of the losses, each of them, and tokens per image."""
         segmenter: Segmenter = self.learner  # type: ignore[assignment]
-        return self.of(segmenter(batch.images, batch.labels), batch.truth)
+        found = segmenter(batch.images, batch.labels)
+        return {**self.of(found, batch.truth), "tokens": found.valid.sum(dim=1).float().mean()}
 
     def of(self, found: TokenLogits, truth: Tensor) -> dict[str, Tensor]:
         """The same from the tokens' logits on."""
         target, seen = class_shares(found.labels, truth, found.logits.shape[2], found.logits.shape[1])
         entropy, focal = token_losses(found.logits, target, seen * found.valid, self.losses)
-        loss = self.losses.entropy * entropy + self.losses.focal * focal
+        loss = self.losses.bce * entropy + self.losses.focal * focal
         return {"loss": loss, "entropy": entropy.detach(), "focal": focal.detach()}
 
 
 class LabelledBatches:
-    """Random crops and flips of labelled images, all of one size; what is random follows from seed, epoch and place.
+    """Random crops and flips of labelled images, all of one size; the random numbers follow from seed, epoch and place.
 
-    scale: the share of an image's area that a crop has. ratio: its width over height, relative to the size. changes: of a crop
-    (3, H, W) in 0..1 and its classes (H, W), by a number that all that is random in them follows from.
+    scale: the share of an image's area that a crop has. ratio: its width over height, relative to the size. changes: a function of
+    a crop (3, H, W) in 0..1, its classes (H, W) and a seed.
     """
 
     def __init__(
@@ -95,22 +97,22 @@ class LabelledBatches:
         std: Sequence[float],
         *,
         batch: int = 8,
-        part: int | None = None,
+        micro_batch: int | None = None,
         scale: tuple[float, float] = (0.5, 1.0),
         ratio: tuple[float, float] = (0.8, 1.2),
         changes: Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]] | None = None,
         seed: int = 0,
     ) -> None:
         self.changes = changes
-        self.images, self.size, self.part, self.seed = images, size, part, seed
+        self.images, self.size, self.micro_batch, self.seed = images, size, micro_batch, seed
         self.mean, self.std = (torch.tensor(values).view(3, 1, 1) for values in (mean, std))
         self.scale, self.ratio = scale, ratio
-        self.order = Order(len(images), batch, seed)
+        self.order = SampleOrder(len(images), batch, seed)
 
     def starting(self, step: int, share: Share) -> Iterator[list[Labelled]]:
-        """The batches of one process from a step on."""
+        """The micro-batches of one process from a step on."""
         while True:
-            yield [self._together(some) for some in parts(self.order.samples(step, share), self.part)]
+            yield [self._together(some) for some in micro_batches(self.order.samples(step, share), self.micro_batch)]
             step += 1
 
     def _together(self, samples: list[Sample]) -> Labelled:
@@ -141,3 +143,67 @@ class LabelledBatches:
         ratio = self.ratio[0] * (self.ratio[1] / self.ratio[0]) ** stretch * self.size[1] / self.size[0]
         height = (share * shape[0] * shape[1] / ratio) ** 0.5
         return max(1, min(round(height), shape[0])), max(1, min(round(height * ratio), shape[1]))
+
+
+class LayeredSegmenter(Segmenter):
+    """A segmenter that knows its layers: those of its model, and the head after them."""
+
+    def no_weight_decay(self) -> set[str]:
+        """Parameters without weight decay."""
+        return {f"model.{name}" for name in self.model.no_weight_decay()}
+
+    def group_matcher(self, coarse: bool = False) -> dict[str, Any]:
+        """Layers for layer-wise decay."""
+        found = self.model.group_matcher(coarse)
+        blocks = found["blocks"]
+        pairs = [(blocks, None)] if isinstance(blocks, str) else blocks
+        return {"stem": _inside(found["stem"]), "blocks": [(_inside(pattern), place) for pattern, place in pairs]}
+
+
+def _inside(pattern: str) -> str:
+    """A pattern of a model's names, for the same names inside a segmenter."""
+    return rf"^model\.(?:{pattern.replace('^', '')})"  # they are matched from the start on, with ^ or without
+
+
+def keep_segmenter(segmenter: Segmenter, model: Model, folder: Path) -> None:
+    """Write the model as other recipes do, and the head next to it."""
+    from safetensors.torch import save_file
+
+    keep(segmenter.model, model, folder)
+    with replacing(folder / HEAD) as temporary:
+        save_file({name: value.detach().cpu().contiguous() for name, value in segmenter.head.state_dict().items()}, temporary)
+
+
+def load_segmenter(folder: str | Path) -> Segmenter:
+    """Read the segmenter that a recipe left in its folder."""
+    from safetensors.torch import load_file
+
+    root = Path(folder)
+    if not (root / HEAD).is_file():
+        raise FileNotFoundError(f"expected the folder of a segmentation with its {HEAD}, found none at {str(folder)!r}; check it")
+    own = json.loads((root / CONFIG).read_text(encoding="utf-8")).get("library") == "pixtree"
+    model = PixtreeViT.from_pretrained(root) if own else timm.create_model(f"local-dir:{root}", pretrained=True)
+    tensors = load_file(root / HEAD)
+    classes, hidden = tensors["2.weight"].shape
+    segmenter = LayeredSegmenter(model, classes, ratio=hidden // int(model.num_features))
+    segmenter.head.load_state_dict(tensors)
+    return segmenter.eval()
+
+
+@torch.no_grad()
+def mean_iou(segmenter: Segmenter, held: LabelledSet, size: int) -> float:
+    """mIoU at the size of the annotations; images are resized to squares of `size` pixels, as in training."""
+    was, config = segmenter.training, segmenter.model.pretrained_cfg
+    segmenter.eval()
+    mean, std = (torch.tensor(config[key]).view(3, 1, 1) for key in ("mean", "std"))
+    total = None
+    for one in held.images:
+        pixels, truth = torch.from_numpy(one.pixels()).permute(2, 0, 1)[None].float(), one.labels()
+        image = functional.interpolate(pixels, (size, size), mode="bicubic", antialias=True).clamp(0, 255) / 255
+        found = segmenter.predict(((image - mean) / std).to(next(segmenter.parameters()).device)).cpu()
+        labels = functional.interpolate(found[None].float(), truth.shape, mode="nearest-exact")[0, 0].long().numpy()
+        confusion = Confusion.of(labels, truth, len(held.classes))
+        total = confusion if total is None else total + confusion
+    segmenter.train(was)
+    assert total is not None
+    return total.mean_iou

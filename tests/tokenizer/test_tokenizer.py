@@ -9,8 +9,8 @@ from pixtree.tokenizer.options import Options
 from pixtree.tokenizer.tokenizer import Tokenizer
 from pixtree.trees.criteria import Criterion
 from pixtree.trees.cuts import AtMost, Exactly, Level
+from pixtree.trees.options import Cosine
 from pixtree.trees.partition import Partition
-from pixtree.trees.similarity import Cosine
 
 
 def photos(height=48, width=64):

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from pixtree.partitioners.baseline import Baseline, LabelMap, Setting
-from pixtree.trees.batch import partition_images
+from pixtree.trees.build import partition_images
 from pixtree.trees.cuts import Exactly
-from pixtree.trees.options import TreeOptions
-from pixtree.trees.similarity import Similarity
+from pixtree.trees.options import Similarity, TreeOptions
 
 
 @dataclass(frozen=True)

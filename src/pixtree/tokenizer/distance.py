@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from pixtree.kernels import Kernels
 from pixtree.kernels.reference.features import UNIT
-from pixtree.trees.features import coordinate_unit
+from pixtree.trees.options import coordinate_unit
 
 SOURCES = ("lab", "features")
 WEIGHT_SCALE = 100.0  # at v = softplus⁻¹(1) a feature difference of .1 counts as a distance of 1

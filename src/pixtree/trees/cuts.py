@@ -6,10 +6,13 @@ from numbers import Integral
 import torch
 from torch import Tensor
 
+from pixtree.kernels import Kernels
 from pixtree.trees.criteria import Criterion, scores
 from pixtree.trees.partition import Partition
-from pixtree.trees.relax import relax_boundaries
 from pixtree.trees.structure import TreeStructure
+
+SWEEPS = 4  # of boundary polishing
+SMOOTHNESS = 0.2  # what one more neighbour of the same region is worth, as a log-likelihood
 
 
 @dataclass(frozen=True)
@@ -204,3 +207,27 @@ def cut(tree: TreeStructure, budget: Budget, *, relax: bool = False) -> Partitio
     """The partition of one image under a budget; `relax` polishes its boundaries, after which it is no longer nested."""
     partition = Partition(cut_labels(tree, budget)[None], tree)
     return relax_boundaries(partition, tree) if relax else partition
+
+
+def relax_boundaries(
+    partition: Partition, tree: TreeStructure, *, sweeps: int = SWEEPS, smoothness: float = SMOOTHNESS
+) -> Partition:
+    """The partition with polished boundaries: same count, every region still 4-connected; no longer a cut of the tree."""
+    height, width = tree.shape
+    channels = tree.features.shape[0]
+    features = tree.features.new_zeros((channels, height, width))
+    if tree.mask is None:
+        features = tree.features.view(channels, height, width)
+    else:
+        features[:, tree.mask] = tree.features
+    labels = relaxed(partition.labels[0], features, tree.kernels, tree.rule.floor, sweeps=sweeps, smoothness=smoothness)
+    return Partition(labels[None], tree)
+
+
+def relaxed(
+    labels: Tensor, features: Tensor, kernels: Kernels, floor: float, *, sweeps: int = SWEEPS, smoothness: float = SMOOTHNESS
+) -> Tensor:
+    """Labels (H, W) int32 with polished boundaries, from planes (C, H, W); `floor` is the variance φ of a flat region."""
+    moved = kernels.relax(labels, features, sweeps, smoothness, floor)
+    # A moved first pixel changes the order of the regions, so they are numbered anew.
+    return kernels.connected_pieces(moved)

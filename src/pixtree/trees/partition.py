@@ -110,7 +110,7 @@ class Partition:
 
     def _repr_png_(self) -> bytes:
         from pixtree.images.encoding import png
-        from pixtree.trees.pictures import partition_picture
+        from pixtree.trees.previews import partition_picture
 
         return png(partition_picture(self))
 

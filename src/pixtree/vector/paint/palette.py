@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pixtree.trees.features import image_planes
+from pixtree.trees.build import image_planes
 from pixtree.trees.partition import Partition
 from pixtree.vector.regions.colours import mean_colours
 

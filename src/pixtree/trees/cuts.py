@@ -83,7 +83,7 @@ def budget_of(
     level: int | None = None,
     budget: Budget | None = None,
 ) -> Budget:
-    """The one budget that is asked for; `at_most` and `criterion` go together."""
+    """The one budget that is given; `at_most` and `criterion` go together."""
     if isinstance(criterion, str):
         criterion = Criterion(criterion)
     if at_most is not None:
@@ -130,15 +130,6 @@ def _cheapest(tree: TreeStructure, criterion: Criterion) -> Tensor:
     return tree.kernels.cheapest_cut(scores(tree, criterion), tree.left, tree.right)[0]
 
 
-def _paint(tree: TreeStructure, leaf_labels: Tensor) -> Tensor:
-    """Labels of the leaves as a label map (H, W) int32, −1 outside the mask."""
-    if tree.mask is None:
-        return leaf_labels.view(tree.shape)
-    labels = torch.full(tree.shape, -1, dtype=torch.int32, device=leaf_labels.device)
-    labels[tree.mask] = leaf_labels
-    return labels
-
-
 def criterion_of(budget: Budget) -> Criterion | None:
     """The criterion that chooses the number of regions, if any does."""
     return budget.criterion if isinstance(budget, AtMost) else budget if isinstance(budget, Criterion) else None
@@ -154,11 +145,11 @@ def cut_labels(tree: TreeStructure, budget: Budget) -> Tensor:
     """The regions of one image under a budget, (H, W) int32, −1 outside the mask."""
     criterion = criterion_of(budget)
     if criterion is None or criterion.rule == "optimal":
-        return _paint(tree, tree.kernels.cut_labels(tree.parent, opened_nodes(tree, budget)))
+        return tree.over_pixels(tree.kernels.cut_labels(tree.parent, opened_nodes(tree, budget)), -1)
     # The rule of the authors' released code: each pixel takes its best-scoring ancestor, and torn regions fall into pieces.
     score = scores(tree, criterion)
     node = tree.kernels.best_ancestors(score.masked_fill(score.isnan(), torch.inf), tree.parent)
-    labels = tree.kernels.connected_pieces(_paint(tree, node.to(torch.int32)))
+    labels = tree.kernels.connected_pieces(tree.over_pixels(node.to(torch.int32), -1))
     return merged(tree, labels, budget.count) if isinstance(budget, AtMost) else labels
 
 
@@ -213,13 +204,7 @@ def relax_boundaries(
     partition: Partition, tree: TreeStructure, *, sweeps: int = SWEEPS, smoothness: float = SMOOTHNESS
 ) -> Partition:
     """The partition with polished boundaries: same count, every region still 4-connected; no longer a cut of the tree."""
-    height, width = tree.shape
-    channels = tree.features.shape[0]
-    features = tree.features.new_zeros((channels, height, width))
-    if tree.mask is None:
-        features = tree.features.view(channels, height, width)
-    else:
-        features[:, tree.mask] = tree.features
+    features = tree.over_pixels(tree.features, 0.0)
     labels = relaxed(partition.labels[0], features, tree.kernels, tree.rule.floor, sweeps=sweeps, smoothness=smoothness)
     return Partition(labels[None], tree)
 

@@ -114,7 +114,7 @@ class Hierarchy(TreeStructure):
         """The regions of the nested cut with `tokens` regions and all that they merge into, as columns: a dict of arrays.
 
         Row i < n is region i of `cut(tokens=n)`; the n − 1 rows after them are its unions, the whole image last. Without `tokens`
-        there is a row for every node of the tree. pandas.DataFrame takes the dict as it is.
+        there is a row for every node of the tree. pandas.DataFrame accepts the dict.
 
         node: index of the region in the arrays of this tree.
         parent: row of the region that this one merges into, −1 for the last.
@@ -178,7 +178,7 @@ def region_table(tree: TreeStructure, tokens: int | None = None, values: Any = N
     rows = _rows(tree, tree.leaves if tokens is None else tokens)
     place = torch.full((2 * tree.leaves,), -1, dtype=torch.int64, device=rows.device)
     place[rows] = torch.arange(len(rows), device=rows.device)
-    parent = place[tree.parent.to(torch.int64)[rows]]  # the root's is -1, and the last place is nobody's
+    parent = place[tree.parent.to(torch.int64)[rows]]  # the root's is -1, and the last place belongs to no node
     area = tree.size[rows].to(torch.int64)
     columns: dict[str, Tensor] = {
         "node": rows,

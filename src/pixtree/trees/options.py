@@ -13,8 +13,8 @@ ENERGIES = {"likelihood": Energy.LOG_VARIANCE, "squared_error": Energy.SQUARED_E
 class Likelihood:
     """Merge cost [E(a∪b) − E(a) − E(b)] / L^β with E = n Σ_c log(1 + M2_c/(nφ)) and L the shared pixel edges.
 
-    The first `ward_rounds` rounds (at least the first, between single pixels) use Ward's cost, because the variance of few
-    pixels says little.
+    The first `ward_rounds` rounds (at least the first, between single pixels) use Ward's cost, because the variance of a few
+    pixels is unreliable.
 
     >>> import numpy as np, pixtree
     >>> int(pixtree.segment(np.eye(20), 7, similarity=pixtree.Likelihood(ward_rounds=2)).max()) + 1

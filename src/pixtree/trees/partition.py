@@ -74,7 +74,7 @@ class Partition:
     def rows(self) -> tuple[int, bool]:
         """The largest count of an image, and whether all images have it: the rows of a batch, and whether they are full.
 
-        The host must know both. `to` carries them along, so that nobody asks the device.
+        The host must know both. `to` carries them along, so that the device is not asked again.
         """
         counts = self.counts
         most = int(counts.max())

@@ -1,4 +1,9 @@
-"""Trees in files: npz of plain arrays, no pickle."""
+"""Trees in files: npz of plain arrays, no pickle.
+
+A stored tree is checked before any kernel touches it: kernels trust their indices and would read outside of the arrays. All checks
+are linear in the nodes. That nodes are connected is checked for pairs of pixels only; checking it for every node would take as long
+as loading the file.
+"""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -63,7 +68,7 @@ def read_fields(path: str | os.PathLike[str]) -> dict[str, Any]:
         "shape": (int(data["shape"][0]), int(data["shape"][1])),
         "mask": torch.from_numpy(data["mask"]) if "mask" in data else None,
         "rule": MergeRule.from_numbers(data["rule"].tolist()),
-        "coordinates": tuple(data["coordinates"].tolist()) if "coordinates" in data else (0, 0),  # version 0.1 did not say
+        "coordinates": tuple(data["coordinates"].tolist()) if "coordinates" in data else (0, 0),  # absent in version 0.1
         **{name: torch.from_numpy(data[name]) for name in _STORED},
     }
 
@@ -73,7 +78,7 @@ def _read_arrays(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     if not Path(path).exists():
         raise FileNotFoundError(f"expected a tree saved as .npz, found no file {str(path)!r}; check the path")
     if not Path(path).is_file():  # reading a pipe would wait for ever
-        raise ValueError(f"expected a tree saved as .npz, got {str(path)!r}, which is no regular file; give the file's path")
+        raise ValueError(f"expected a tree saved as .npz, got {str(path)!r}, which is not a regular file; give the path of a file")
     try:
         with np.load(path, allow_pickle=False) as stored:
             return {name: np.asarray(stored[name], order="C") for name in _READ if name in stored.files}
@@ -83,7 +88,7 @@ def _read_arrays(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
 
 
 def fault_of_tree(data: Mapping[str, Array]) -> str | None:
-    """What is wrong with the arrays of a stored tree, as "expected …, got …"; None for a valid tree."""
+    """The first fault of the arrays of a stored tree, as "expected …, got …"; None for a valid tree."""
     # The later checks index by what the earlier ones have found to be in range, so they must not run after a fault.
     return next((fault for check in (_form, _links, _rounds, _numbers, _picks) for fault in check(data)), None)
 
@@ -100,7 +105,7 @@ def rule_of_numbers(numbers: Array) -> MergeRule | None:
 
 
 def _form(data: Mapping[str, Array]) -> Iterator[str]:
-    """Numbers and sizes of all arrays, from the picture's size and its mask."""
+    """Numbers and sizes of all arrays, from the image's size and its mask."""
     shape, features = data["shape"], data["features"]
     if shape.dtype.kind not in "iu" or shape.shape != (2,) or not (shape.min() >= 1 and shape.max() <= MOST_PIXELS):
         yield f"expected a height and a width from 1 up, got shape {_short(shape)}"
@@ -118,7 +123,7 @@ def _form(data: Mapping[str, Array]) -> Iterator[str]:
         if data[name].dtype != dtype:
             yield f"expected {name} in {np.dtype(dtype)}, got {data[name].dtype}"
     if features.ndim != 2 or features.shape[0] == 0 or features.shape[1] != pixels:
-        yield f"expected features (C, {pixels}) for a picture with {pixels} pixels, got {_form_of(features)}"
+        yield f"expected features (C, {pixels}) for an image with {pixels} pixels, got {_form_of(features)}"
     if "coordinates" in data and not _is_range(data["coordinates"], features.shape[0]):
         yield f"expected the first and the end of the planes that are coordinates, got {_short(data['coordinates'])}"
     lengths = {"parent": 2 * pixels - 1, "level": 2 * pixels - 1, "altitude": 2 * pixels - 1}
@@ -126,7 +131,7 @@ def _form(data: Mapping[str, Array]) -> Iterator[str]:
     lengths["pick"] = pixels - 1 if data["pick"].size else 0
     for name, length in lengths.items():
         if data[name].shape != (length,):
-            yield f"expected {name} ({length},) for a picture with {pixels} pixels, got {_form_of(data[name])}"
+            yield f"expected {name} ({length},) for an image with {pixels} pixels, got {_form_of(data[name])}"
 
 
 def _links(data: Mapping[str, Array]) -> Iterator[str]:
@@ -160,7 +165,7 @@ def _rounds(data: Mapping[str, Array]) -> Iterator[str]:
     is_pair = right < leaves
     is_pair &= left < leaves
     if not _touch(left[is_pair], right[is_pair], data).all():
-        yield "expected regions that are connected in the picture, got two pixels joined that do not touch"
+        yield "expected regions that are connected in the image, got two pixels joined that do not touch"
 
 
 def _touch(first: Array, second: Array, data: Mapping[str, Array]) -> Array:

@@ -14,7 +14,7 @@ from pixtree.evaluation.labelled_pictures import LabelledPictures
 from pixtree.evaluation.variants import tokenizer_flops
 from pixtree.models.retrofit import retrofit
 from pixtree.models.vit import PixtreeViT
-from pixtree.tokenizer.counts import TokenBudget
+from pixtree.tokenizer.cutting import TokenBudget
 from pixtree.tokenizer.tokenizer import PAPER_BUDGET, paper_changes
 from pixtree.trees.cuts import Exactly, Level
 

@@ -18,8 +18,8 @@ from pixtree.models.rotary import rotary_embedding
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
 from pixtree.partitioners import NAMES, Baseline, name_of, partitioner
-from pixtree.tokenizer.counts import PerPatch, TokenBudget
-from pixtree.tokenizer.options import options_from
+from pixtree.tokenizer.cutting import PerPatch, TokenBudget
+from pixtree.tokenizer.tokenizer import options_from
 from pixtree.trees.criteria import Criterion
 from pixtree.trees.cuts import AtMost, Exactly, Level
 

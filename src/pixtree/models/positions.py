@@ -7,8 +7,7 @@ from torch import Tensor, nn
 
 from pixtree.kernels import kernels_for
 from pixtree.models.timm_import import timm
-from pixtree.tokenizer.options import PositionOptions
-from pixtree.tokenizer.positions import Positions
+from pixtree.tokenizer.positions import PositionOptions, Positions
 from pixtree.tokenizer.sampling import padded_labels
 
 Grid = tuple[int, int]

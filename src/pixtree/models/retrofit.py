@@ -14,9 +14,8 @@ from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
 from pixtree.partitioners import Baseline
 from pixtree.partitioners import partitioner as named_partitioner
-from pixtree.tokenizer.counts import PerPatch, TokenBudget
-from pixtree.tokenizer.options import Options
-from pixtree.tokenizer.tokenizer import Tokenizer, check_aggregation
+from pixtree.tokenizer.cutting import PerPatch, TokenBudget
+from pixtree.tokenizer.tokenizer import Options, Tokenizer, check_aggregation
 from pixtree.trees.cuts import Exactly
 from pixtree.trees.partition import Partitioner
 

@@ -12,8 +12,7 @@ from pixtree.models.backbone import Backbone, TokenSequence
 from pixtree.models.positions import Grid, PatchPositions, on_grid, positions_of, resampled
 from pixtree.models.rotary import rotary_embedding
 from pixtree.partitioners import Baseline
-from pixtree.tokenizer.counts import PerPatch
-from pixtree.tokenizer.cutting import Cuts, cuts_of_partition
+from pixtree.tokenizer.cutting import Cuts, PerPatch, cuts_of_partition
 from pixtree.tokenizer.tokenizer import Tokenizer
 from pixtree.tokenizer.tokens import Tokens
 from pixtree.trees.cuts import Exactly

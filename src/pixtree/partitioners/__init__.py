@@ -10,9 +10,7 @@ from typing import Any
 from pixtree.partitioners.baseline import Baseline
 from pixtree.partitioners.classical import Felzenszwalb, Lsc, Seeds, Slic, Watershed
 from pixtree.partitioners.grid import Grid
-from pixtree.partitioners.quadtree import Quadtree
-from pixtree.partitioners.spit import Spit
-from pixtree.partitioners.tree import Tree
+from pixtree.partitioners.hierarchical import Quadtree, Spit, Tree
 
 _METHODS: dict[str, type[Baseline]] = {
     "pixtree": Tree,

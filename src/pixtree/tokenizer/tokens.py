@@ -14,7 +14,7 @@ class Tokens:
     """Token i of an image is region i of its partition.
 
     features: (B, N, D), zeros where not valid. valid: (B, N) bool. prefix: (B, K, D), the class and register tokens.
-    full: whether every row is valid, so that attention needs no mask; known without asking the device.
+    full: whether every token is valid, so that attention needs no mask; known without asking the device.
     """
 
     features: Tensor
@@ -25,11 +25,11 @@ class Tokens:
     backend: str = "auto"
 
     def __repr__(self) -> str:
-        batch, rows, width = self.features.shape
+        batch, count, width = self.features.shape
         prefix = self.prefix.shape[1]
         before = "" if prefix == 0 else f", {prefix} prefix token{'' if prefix == 1 else 's'}"
         padded = "" if self.full else ", padded"
-        return f"Tokens({batch} image{'' if batch == 1 else 's'}, {rows} tokens of {width} numbers{padded}{before})"
+        return f"Tokens({batch} image{'' if batch == 1 else 's'}, {count} tokens of {width} numbers{padded}{before})"
 
     def _repr_png_(self) -> bytes:
         return self.partition._repr_png_()
@@ -45,7 +45,7 @@ class Tokens:
         return torch.cat((self.prefix, self.features), dim=1)
 
     def sequence_mask(self) -> Tensor | None:
-        """Which rows of `sequence` attention may see, (B, K + N) bool; None where it may see all."""
+        """Which tokens of `sequence` attention may see, (B, K + N) bool; None if all."""
         if self.full:
             return None
         seen = torch.ones(self.prefix.shape[:2], dtype=torch.bool, device=self.valid.device)
@@ -62,7 +62,7 @@ class Tokens:
         labels = self.partition.labels
         if values.shape[:2] != self.valid.shape or values.ndim != 3:
             raise ValueError(
-                f"expected values (B, N, C) with B, N = {tuple(self.valid.shape)}, got {tuple(values.shape)}; drop prefix rows"
+                f"expected values (B, N, C) with B, N = {tuple(self.valid.shape)}, got {tuple(values.shape)}; drop prefix tokens"
             )
         planes = kernels_for(self.backend, values.device).paint(values, labels.flatten(1))
         return planes.view(*planes.shape[:2], *labels.shape[1:])

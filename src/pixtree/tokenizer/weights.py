@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from pixtree.files import replacing
-from pixtree.tokenizer.options import Options
 from pixtree.tokenizer.region_encoder import RegionEncoder
-from pixtree.tokenizer.tokenizer import region_encoder
+from pixtree.tokenizer.tokenizer import Options, region_encoder
 
 SHIPPED = "pretrained.safetensors"
-COMPARED = "compared"  # how many features the distance compares: files of version 0.1 do not say it
+COMPARED = "compared"  # how many features the distance compares; absent in files of version 0.1
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 RELEASE_OPTIONS = Options().changed(
     decision="features",
@@ -29,18 +28,20 @@ RELEASE_OPTIONS = Options().changed(
 
 @dataclass(frozen=True)
 class Weights:
-    """Tensors of a region encoder by name, and a few words about them."""
+    """Tensors of a region encoder by name, and metadata about them."""
 
     tensors: Mapping[str, Tensor]
     about: Mapping[str, str]
 
     def into(self, regions: RegionEncoder) -> None:
-        """Copy the tensors into an encoder of the same make; those of version 0.1 are turned first, see `turned`."""
+        """Copy the tensors into an encoder with the same options; those of version 0.1 are turned first, see `turned`."""
         own, compared, lift = regions.state_dict(), regions.decision.compared, self.tensors.get("encoder.residual.weight")
-        told = self.about.get(COMPARED)
-        if told is not None and told != str(compared):
-            raise ValueError(f"these weights compare {told} features and the encoder {compared}; create it with compared={told}")
-        if told is None and lift is not None and compared is not None and compared < len(lift):
+        stored = self.about.get(COMPARED)
+        if stored is not None and stored != str(compared):
+            raise ValueError(
+                f"these weights compare {stored} features and the encoder {compared}; create it with compared={stored}"
+            )
+        if stored is None and lift is not None and compared is not None and compared < len(lift):
             turned(self, compared).into(regions)
             return
         wrong = [

@@ -4,8 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pixtree.tokenizer.options import Options
-from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET
+from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, Options
 from pixtree.training.plan import Plan
 from pixtree.training.reconstruction import Losses
 from pixtree.trees.cuts import Budget, Exactly

@@ -36,7 +36,7 @@ class TokenTree:
         if values.ndim != 3 or values.shape[:2] != (labels.shape[0], self.counts[block]):
             raise ValueError(
                 f"expected values (B, n, C) with B, n = {(labels.shape[0], self.counts[block])}, got {tuple(values.shape)}; "
-                "drop prefix rows and name the block"
+                "drop prefix tokens and name the block"
             )
         return unfolded(values, labels)
 

@@ -24,7 +24,7 @@ from pixtree.evaluation.labelled_pictures import LabelledPictures, labelled_pict
 from pixtree.evaluation.records import PACKAGES, provenance, write_record
 from pixtree.evaluation.variants import Variant, cost_of, variant_of
 from pixtree.files import IMAGE_SUFFIXES, replacing
-from pixtree.models.weights import named_model
+from pixtree.models.zoo import named_model
 from pixtree.training.distillation import Distillation, Matching
 from pixtree.training.distilling import CHECKPOINT, LOG, Run, Settings, distilled, prepared
 from pixtree.training.logs import read_log

@@ -182,7 +182,7 @@ def scale(
     from pixtree.evaluation.labelled_pictures import labelled_pictures
     from pixtree.evaluation.scale_invariance import COLUMNS, scale_rows
     from pixtree.evaluation.variants import model_in
-    from pixtree.models.weights import named_model
+    from pixtree.models.zoo import named_model
 
     pictures = labelled_pictures(data).limited(limit)
     patches = named_model(model, weights)
@@ -224,7 +224,7 @@ def ablations(
     from pixtree.evaluation.ablations import BASES, COLUMNS, ablation_rows, chosen_ablations
     from pixtree.evaluation.classification import check_classes
     from pixtree.evaluation.labelled_pictures import labelled_pictures
-    from pixtree.models.weights import named_model
+    from pixtree.models.zoo import named_model
 
     if preset not in BASES:
         raise UsageError(f"a preset is one of {', '.join(BASES)}, got {preset!r}; choose one of them")

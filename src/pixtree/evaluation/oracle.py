@@ -16,8 +16,8 @@ from pixtree.evaluation.segmentation import Confusion, boundary_f
 from pixtree.evaluation.superpixel_comparison import method, warm_up
 
 if TYPE_CHECKING:
-    from pixtree.models.coarsening.model import CoarseViT
-    from pixtree.models.positions import Grid
+    from pixtree.models.coarsening.coarse_vit import CoarseViT
+    from pixtree.models.patch_grids import Grid
 
 Labels = NDArray[np.integer]
 

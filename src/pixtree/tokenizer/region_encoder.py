@@ -118,19 +118,18 @@ class RegionEncoder(InFullPrecision):
         pixels = self.checked(images)
         with full_precision(pixels.device):
             features = self.encode(pixels)
-            if isinstance(partition, Cuts):
-                return self.pooled(pixels, features, partition)
-            if partition is not None:
-                return self.pooled(pixels, features, cuts_of_partition(partition))
-            assert budget is not None
-            return self.pooled(pixels, features, self.cut(images, features, budget))
+            if partition is None:
+                assert budget is not None
+                partition = self.cut(images, features, budget)
+            cuts = partition if isinstance(partition, Cuts) else cuts_of_partition(partition)
+            return self.pooled(pixels, features, cuts)
 
     def checked(self, images: Tensor) -> Tensor:
         """The values of images, see `pixel_values`, if they have the encoder's channels."""
         pixels, channels = pixel_values(images, self.backend), self.encoder.residual.in_channels
         if pixels.shape[1] != channels:
             raise ValueError(
-                f"this tokenizer takes images of {channels} channels, got {pixels.shape[1]}; convert them or give channels= to it"
+                f"this tokenizer takes images of {channels} channels, got {pixels.shape[1]}; convert them or pass channels="
             )
         return pixels
 

@@ -13,7 +13,7 @@ from pixtree.files import replacing
 from pixtree.models.coarsening import CoarseViT, coarsen
 from pixtree.models.retrofit import retrofit
 from pixtree.models.vit import PixtreeViT
-from pixtree.models.weights import named_model
+from pixtree.models.zoo import named_model
 from pixtree.training.data import refuse_validation_photos
 from pixtree.training.distillation import Distillation, Matching
 from pixtree.training.logs import LOG, Log

@@ -99,5 +99,5 @@ def test_a_pipe_is_no_tree(tmp_path):
     import os
 
     os.mkfifo(tmp_path / "pipe.npz")
-    with pytest.raises(ValueError, match="which is no regular file"):
+    with pytest.raises(ValueError, match="which is not a regular file"):
         pixtree.Hierarchy.load(tmp_path / "pipe.npz")

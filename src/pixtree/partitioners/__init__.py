@@ -1,6 +1,6 @@
 """Ways to a Partition, by name: the tree itself, square patches, quadtrees, known superpixel methods.
 
-`partitioner("slic", tokens=200)` takes images (B, C, H, W) and gives a Partition; its `raw_labels(image)` gives the
+`partitioner("slic", tokens=200)` maps images (B, C, H, W) to a Partition; its `raw_labels(image)` returns the
 method's own segments of one image (C, H, W), connected or not.
 """
 

@@ -81,7 +81,7 @@ class Distance(nn.Module):
 
 @dataclass(frozen=True)
 class PerPatch:
-    """As many regions as the image has square patches of this side, the cut-off ones included: what timm's models have."""
+    """As many regions as the image has square patches of this side, cut-off ones included, as in timm's models."""
 
     patch: int
 
@@ -98,9 +98,8 @@ def budget_for(budget: TokenBudget, shape: tuple[int, int]) -> Budget:
     if isinstance(budget, PerPatch):
         return Exactly(budget.count(shape))
     if isinstance(budget, Exactly) and budget.count > shape[0] * shape[1]:
-        raise ValueError(
-            f"an image of {shape[0]}×{shape[1]} pixels cannot have {budget.count} regions; ask for {shape[0] * shape[1]} or fewer"
-        )
+        size = f"{shape[0]}×{shape[1]}"
+        raise ValueError(f"an image of {size} pixels cannot have {budget.count} regions; ask for {shape[0] * shape[1]} or fewer")
     return budget
 
 

@@ -17,7 +17,7 @@ class SamplingOptions:
     patch: q, samples per side of a token.
     smallest_box: the shortest side of a sampled box in pixels; None is the patch.
     largest_box: the longest side; 0 means no limit. None means no limit too, except in a retrofit: two patches.
-    mix: where λ starts; 0 and 1 stay as they are.
+    mix: where λ starts; 0 and 1 are not learned.
     """
 
     patch: int = 16
@@ -95,7 +95,7 @@ class Sampler(nn.Module):
                 f"expected patch ≥ 1 and 1 ≤ smallest ≤ largest box, got {patch}, {smallest}, {largest}; 16, 16, None are usual"
             )
         if not 0.0 <= mix <= 1.0:
-            raise ValueError(f"λ lies between 0 and 1, got {mix}; 0.9 suits a retrofit, and 0 and 1 stay as they are")
+            raise ValueError(f"λ lies between 0 and 1, got {mix}; 0.9 suits a retrofit, and 0 and 1 are not learned")
         self.smallest, self.largest, self.backend = smallest, largest, backend
         start = torch.tensor(float(mix))
         self.logit = nn.Parameter(torch.logit(start)) if 0.0 < mix < 1.0 else None

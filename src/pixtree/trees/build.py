@@ -16,7 +16,7 @@ from pixtree.trees.partition import Partition
 
 
 class Planes(NamedTuple):
-    """What the tree of an image sees."""
+    """The features of an image that its tree is built from."""
 
     values: Tensor  # (C', H·W) float32
     shape: tuple[int, int]
@@ -56,9 +56,7 @@ def hierarchy_of_planes(
     planes = checked_planes(features, shape, rule.floor, kernels)
     inside = torch.ones(shape, dtype=torch.bool, device=planes.device) if mask is None else mask.to(planes.device)
     if inside.dtype != torch.bool or tuple(inside.shape) != tuple(shape) or not bool(inside.any()):
-        raise ValueError(
-            f"a mask must be bool, of shape {shape}, with a pixel inside, got {inside.dtype} {tuple(inside.shape)}; check it"
-        )
+        raise ValueError(f"a mask must be bool {shape} with a pixel inside, got {inside.dtype} {tuple(inside.shape)}; check it")
     if mask is not None:
         planes = planes[:, inside.flatten()].contiguous()
     tree = kernels.build(planes, inside, rule, picks, place)
@@ -89,7 +87,7 @@ def hierarchy_of_image(
 def exact_cut_of_planes(
     features: Tensor, shape: tuple[int, int], count: int, rule: MergeRule = TreeOptions().rule, backend: str = "auto"
 ) -> ExactCut:
-    """The cut with exactly min(count, H·W) regions of the tree that `hierarchy_of_planes` gives, mostly without making it."""
+    """The cut with exactly min(count, H·W) regions of the tree of `hierarchy_of_planes`, mostly without building the whole tree."""
     kernels = kernels_for(backend, features.device)
     planes = checked_planes(features, shape, rule.floor, kernels)
     return kernels.exact_cut(planes, shape, rule, min(count, planes.shape[1]))

@@ -12,7 +12,7 @@ from pixtree.trees.partition import Partition
 from pixtree.trees.structure import TreeStructure
 
 SWEEPS = 4  # of boundary polishing
-SMOOTHNESS = 0.2  # what one more neighbour of the same region is worth, as a log-likelihood
+SMOOTHNESS = 0.2  # the worth of one more neighbour of the same region, as a log-likelihood
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,7 @@ def budget_of(
     chosen += [] if level is None else [Level(level)]
     chosen += [] if budget is None else [budget]
     if len(chosen) != 1:
-        raise ValueError(
-            f"a cut needs one of tokens=, criterion=, at_most=, level= or budget=, got {len(chosen)} of them; give exactly one"
-        )
+        raise ValueError(f"a cut needs one of tokens=, criterion=, at_most=, level= or budget=, got {len(chosen)}; give one")
     return chosen[0]
 
 
@@ -117,9 +115,7 @@ def opened_nodes(tree: TreeStructure, budget: Budget) -> Tensor:
 def _largest(tree: TreeStructure, count: int, among: Tensor | None = None) -> Tensor:
     """The count − 1 nodes of largest (scale, id), all of them or those `among` an upper set."""
     if count < tree.pieces:
-        raise ValueError(
-            f"the mask has {tree.pieces} pieces that do not touch, got {count} regions for them; ask for {tree.pieces} or more"
-        )
+        raise ValueError(f"the mask has {tree.pieces} pieces that do not touch, got {count} regions; ask for {tree.pieces} or more")
     splits = min(int(count), tree.leaves) - 1
     if among is not None:
         return tree.kernels.select_largest(torch.where(among, tree.scale, -1.0), splits)
@@ -144,7 +140,7 @@ def is_whole(budget: Budget) -> bool:
 def cut_labels(tree: TreeStructure, budget: Budget) -> Tensor:
     """The regions of one image under a budget, (H, W) int32, −1 outside the mask."""
     criterion = criterion_of(budget)
-    if criterion is None or criterion.rule == "optimal":
+    if criterion is None or is_whole(budget):
         return tree.over_pixels(tree.kernels.cut_labels(tree.parent, opened_nodes(tree, budget)), -1)
     # The rule of the authors' released code: each pixel takes its best-scoring ancestor, and torn regions fall into pieces.
     score = scores(tree, criterion)
@@ -181,7 +177,7 @@ def merged(tree: TreeStructure, labels: Tensor, count: int) -> Tensor:
             root[max(ends)] = min(ends)
             left -= 1
     if left > count:
-        raise ValueError(f"the mask has {left} pieces that do not touch, got {count} regions for them; ask for {left} or more")
+        raise ValueError(f"the mask has {left} pieces that do not touch, got {count} regions; ask for {left} or more")
     joined = torch.tensor([_root(root, region) for region in range(regions)], dtype=torch.int32, device=labels.device)
     outside = labels < 0
     return tree.kernels.connected_pieces(joined[labels.clamp_min(0).to(torch.int64)].masked_fill(outside, -1))

@@ -111,7 +111,7 @@ class Hierarchy(TreeStructure):
         return Contours(right, down.masked_fill(self.inside[1:] != self.inside[:-1], 0))
 
     def table(self, tokens: int | None = None, *, values: NDArray[np.generic] | Tensor | None = None) -> Table:
-        """The regions of the nested cut with `tokens` regions and all that they merge into, as columns: a dict of arrays.
+        """The regions of the nested cut with `tokens` regions and all regions that they merge into, as columns: a dict of arrays.
 
         Row i < n is region i of `cut(tokens=n)`; the n − 1 rows after them are its unions, the whole image last. Without `tokens`
         there is a row for every node of the tree. pandas.DataFrame accepts the dict.
@@ -122,8 +122,8 @@ class Hierarchy(TreeStructure):
         area, perimeter: its pixels, and the pixel edges around it, those at the image's border included.
         top, left, bottom, right: its box, the last two exclusive.
 
-        The columns mean_0, mean_1 and so on are means of what the tree was built from (L, a, b of colours; L of grey; 100 times
-        the value of other channels), or of your own `values` (H, W) or (H, W, C).
+        The columns mean_0, mean_1 and so on are means of the tree's features (L, a, b of colours; L of grey; 100 times the value of
+        other channels), or of your own `values` (H, W) or (H, W, C).
 
         >>> import numpy as np, pixtree
         >>> image = np.zeros((40, 60), np.uint8)
@@ -132,7 +132,24 @@ class Hierarchy(TreeStructure):
         >>> table["area"].tolist(), table["mean_0"].round().tolist(), table["parent"].tolist(), table["perimeter"].tolist()
         ([2000, 400, 2400], [0.0, 200.0, 33.0], [2, 2, -1], [280, 80, 200])
         """
-        return region_table(self, tokens, values)
+        rows = _rows(self, self.leaves if tokens is None else tokens)
+        place = torch.full((2 * self.leaves,), -1, dtype=torch.int64, device=rows.device)
+        place[rows] = torch.arange(len(rows), device=rows.device)
+        parent = place[self.parent.to(torch.int64)[rows]]  # the root's is -1, and the last place belongs to no node
+        area = self.size[rows].to(torch.int64)
+        columns: dict[str, Tensor] = {
+            "node": rows,
+            "parent": parent,
+            "level": self.level[rows],
+            "altitude": self.altitude[rows],
+            "area": area,
+            # A pixel has four sides; an edge inside a region hides two of them.
+            "perimeter": 4 * area - 2 * self.volume[rows].to(torch.int64),
+        }
+        columns |= dict(zip(("top", "left", "bottom", "right"), self.box[rows].unbind(1), strict=True))
+        means = self.mean[:, self.content] if values is None else _means_of(self, values)
+        columns |= {f"mean_{channel}": means[rows, channel] for channel in range(means.shape[1])}
+        return {name: column.cpu().numpy() for name, column in columns.items()}
 
     def to_higra(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Parents and altitudes as Higra has them: the root is its own parent; altitudes are M − 1 − rank.
@@ -171,28 +188,6 @@ class Hierarchy(TreeStructure):
     def load(cls, path: str | os.PathLike[str], backend: str = "auto") -> "Hierarchy":
         """Read a tree that `save` wrote."""
         return cls(backend=backend, **read_fields(path))
-
-
-def region_table(tree: TreeStructure, tokens: int | None = None, values: Any = None) -> Table:
-    """Columns of equal length, one row per region; see `Hierarchy.table`. O(pixels)."""
-    rows = _rows(tree, tree.leaves if tokens is None else tokens)
-    place = torch.full((2 * tree.leaves,), -1, dtype=torch.int64, device=rows.device)
-    place[rows] = torch.arange(len(rows), device=rows.device)
-    parent = place[tree.parent.to(torch.int64)[rows]]  # the root's is -1, and the last place belongs to no node
-    area = tree.size[rows].to(torch.int64)
-    columns: dict[str, Tensor] = {
-        "node": rows,
-        "parent": parent,
-        "level": tree.level[rows],
-        "altitude": tree.altitude[rows],
-        "area": area,
-        # A pixel has four sides; an edge inside a region hides two of them.
-        "perimeter": 4 * area - 2 * tree.volume[rows].to(torch.int64),
-    }
-    columns |= dict(zip(("top", "left", "bottom", "right"), tree.box[rows].unbind(1), strict=True))
-    means = tree.mean[:, tree.content] if values is None else _means_of(tree, values)
-    columns |= {f"mean_{channel}": means[rows, channel] for channel in range(means.shape[1])}
-    return {name: column.cpu().numpy() for name, column in columns.items()}
 
 
 def _rows(tree: TreeStructure, count: int) -> Tensor:

@@ -68,20 +68,7 @@ class Tanimoto:
 
 
 Similarity = Likelihood | Ward | Gaussian | Cosine | Tanimoto
-SIMILARITIES: dict[str, type[Similarity]] = {
-    "likelihood": Likelihood,
-    "ward": Ward,
-    "gaussian": Gaussian,
-    "cosine": Cosine,
-    "tanimoto": Tanimoto,
-}
-_COSTS: dict[type[Similarity], Cost] = {
-    Likelihood: Cost.LIKELIHOOD,
-    Ward: Cost.WARD,
-    Gaussian: Cost.GAUSSIAN,
-    Cosine: Cost.COSINE,
-    Tanimoto: Cost.TANIMOTO,
-}
+SIMILARITIES: dict[str, type[Similarity]] = {kind.__name__.lower(): kind for kind in (Likelihood, Ward, Gaussian, Cosine, Tanimoto)}
 
 
 def named(similarity: Similarity | str) -> Similarity:
@@ -106,7 +93,7 @@ def merge_rule(similarity: Similarity | str, energy: str, floor: float) -> Merge
     rounds = getattr(similarity, "ward_rounds", 1)
     if rounds < 1:
         raise ValueError(f"ward_rounds must be at least 1, got {rounds}; a single pixel has no variance to compare")
-    return MergeRule(_COSTS[type(similarity)], ENERGIES[energy], float(floor), int(quarters), int(rounds))
+    return MergeRule(Cost[type(similarity).__name__.upper()], ENERGIES[energy], float(floor), int(quarters), int(rounds))
 
 
 def coordinate_unit(compactness: float) -> float:
@@ -122,7 +109,7 @@ class TreeOptions:
 
     similarity: "likelihood" (default), "ward", or the paper's "gaussian", "cosine", "tanimoto"; by name or by value.
     compactness: weight of pixel coordinates; 0.1 makes one pixel count as much as one Lab unit, 0 leaves them out.
-    energy: what a nested cut with n regions minimises, "likelihood" (n Σ log(1 + σ²/φ)) or "squared_error".
+    energy: minimised by a nested cut with n regions, "likelihood" (n Σ log(1 + σ²/φ)) or "squared_error".
     floor: φ, a variance in squared feature units, below which a region counts as flat; it also regularises the likelihood cost.
     """
 

@@ -1,4 +1,4 @@
-"""Partition: which region each pixel belongs to; and the seam through which every engine gives one."""
+"""Partition: which region each pixel belongs to; and the protocol of everything that returns one."""
 
 import operator
 from collections.abc import Iterable
@@ -96,7 +96,7 @@ class Partition:
         return Partition(labels) if rows is None else Partition.known(labels, rows)
 
     def pin_memory(self) -> "Partition":
-        """The same in pinned memory: what a DataLoader calls with pin_memory=True."""
+        """The same in pinned memory; a DataLoader with pin_memory=True calls this."""
         return Partition.known(self.labels.pin_memory(), self.rows)
 
     def __len__(self) -> int:
@@ -218,4 +218,3 @@ class Partitioner(Protocol):
 
     def __call__(self, images: Tensor) -> Partition:
         """Partition every image of the batch."""
-        ...

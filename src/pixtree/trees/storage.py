@@ -82,7 +82,7 @@ def _read_arrays(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     try:
         with np.load(path, allow_pickle=False) as stored:
             return {name: np.asarray(stored[name], order="C") for name in _READ if name in stored.files}
-    except Exception as error:  # the readers of zip files and of array headers raise whatever the damage leads them to
+    except Exception as error:  # the readers of zip files and of array headers raise anything, depending on the damage
         reason = " ".join(str(error).split())[:LONGEST_REASON] or type(error).__name__
         raise ValueError(f"expected a tree saved as .npz, got {str(path)!r} ({reason}); save it again with tree.save") from None
 

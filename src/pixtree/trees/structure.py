@@ -12,14 +12,10 @@ from pixtree.kernels.types import MergeRule, Tree
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TreeStructure:
-    """A binary tree over the M pixels of an image (those inside its mask): leaves first in raster order, root last.
-
-    Every node is 4-connected, but for the last `pieces − 1`, which join the pieces of a mask that do not touch. The maximal nodes
-    of level ≤ t are the paper's partition π_t.
-    """
+    """The fields of a `Hierarchy`, and attributes of its nodes that are computed when first read. M: pixels inside the mask."""
 
     shape: tuple[int, int]
-    features: Tensor  # (C, M) float32: what the tree was built from
+    features: Tensor  # (C, M) float32: the tree was built from these
     parent: Tensor  # (2M−1,) int32, −1 at the root; parent[i] > i
     left: Tensor  # (M−1,) int32: children of inner node M + k
     right: Tensor  # (M−1,) int32

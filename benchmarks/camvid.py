@@ -25,7 +25,7 @@ from torch.nn import functional
 from pixtree.evaluation.label_maps import LabelledSet, labelled_set
 from pixtree.evaluation.segmentation_measures import Confusion, boundary_f
 from pixtree.files import replacing
-from pixtree.models.pooling import bilinear_shares
+from pixtree.models.patch_grids import bilinear_shares
 from pixtree.models.segmentation import Segmenter, TokenLogits
 from pixtree.partitioners import Baseline, partitioner
 from pixtree.tasks.salient import colour_image, seen_by
@@ -114,7 +114,7 @@ class KeptBatches:
 
 def logits_of(segmenter: Segmenter, batch: Kept, size: tuple[int, int]) -> TokenLogits:
     """Logits of the tokens; patches are cells of the picture at its own size."""
-    found = segmenter.from_rows(batch.rows, size, batch.labels, batch.shares)
+    found = segmenter.from_tokens(batch.rows, size, batch.labels, batch.shares)
     if found.grid is None:
         return found
     height, width = batch.truth.shape[1:]
@@ -308,7 +308,7 @@ def drawn(asked: argparse.Namespace, weights: dict[str, Path], classes: tuple[st
             labels = None if way.engine is None else engine_of(way.engine, asked.tokens)(picture[None]).labels
             with torch.inference_mode():
                 trunk = segmenter.trunk(seen_by(segmenter.model, picture, way.size))
-                found = segmenter.from_rows(trunk, way.size, labels)
+                found = segmenter.from_tokens(trunk, way.size, labels)
                 painted = functional.interpolate(found.painted(found.logits), SIZE, mode="bilinear")
             maps.append(painted[0].argmax(dim=0).numpy())
         rows.append(Row(pixels, tuple(maps)))

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 import pixtree
 from pixtree.models.coarsening import ConstantNumber, ConstantShare, DecreasingNumber, best_schedule
-from pixtree.models.coarsening.compute import total_flops
-from pixtree.models.coarsening.entry import stem_flops
+from pixtree.models.coarsening.schedules import total_flops
+from pixtree.models.entry import stem_flops
 
 MODELS = ("deit_tiny_patch16_224", "vit_tiny_patch16_224")
 COMPUTES = (0.7, 0.5, 0.3)

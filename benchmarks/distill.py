@@ -23,7 +23,7 @@ from pixtree.evaluation.classification import accuracy_rows, outputs_of
 from pixtree.evaluation.classified_images import ClassifiedImages, classified_images
 from pixtree.evaluation.variants import Variant, cost_of, variant_of
 from pixtree.files import IMAGE_SUFFIXES, replacing
-from pixtree.models.weights import named_model
+from pixtree.models.zoo import named_model
 from pixtree.training.distillation import Distillation
 from pixtree.training.logs import LOG, read_log
 from pixtree.training.recipe import Matching

@@ -25,7 +25,7 @@ from pixtree.evaluation.classified_images import TEST, TRAIN, ClassifiedImages, 
 from pixtree.evaluation.variants import Variant, cost_of, variant_of
 from pixtree.files import write_json
 from pixtree.models.retrofit import retrofit
-from pixtree.models.weights import named_model
+from pixtree.models.zoo import named_model
 from pixtree.tokenizer.tokenizer import PAPER_BUDGET, paper_changes
 
 MODEL = "deit_tiny_patch16_224"

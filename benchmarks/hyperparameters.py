@@ -15,9 +15,8 @@ from skimage.metrics import structural_similarity
 
 from pixtree.evaluation.annotated_photos import annotated_photos
 from pixtree.kernels import kernels_for
-from pixtree.tokenizer.options import Options
 from pixtree.tokenizer.region_encoder import RegionEncoder
-from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, region_encoder
+from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, Options, region_encoder
 from pixtree.tokenizer.weights import shipped_weights
 from pixtree.training.batches import RandomCrops
 from pixtree.training.loop import train

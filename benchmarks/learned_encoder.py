@@ -44,9 +44,9 @@ from pixtree.files import replacing, write_json
 from pixtree.kernels import kernels_for
 from pixtree.training.segmenting import class_shares
 from pixtree.trees.build import exact_cut_of_planes, hierarchy_of_planes
+from pixtree.trees.cuts import relaxed
 from pixtree.trees.options import TreeOptions
 from pixtree.trees.region_graph import RegionGraph, region_graph
-from pixtree.trees.relax import relaxed
 
 KERNELS = kernels_for("auto")
 FINE, COUNT = 1500, 200

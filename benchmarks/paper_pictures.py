@@ -126,12 +126,12 @@ def one_token(tokenizer: Tokenizer, regions: EncodedRegions, at: tuple[int, int]
     options = tokenizer.options.sampling
     bare = Sampler(3, options.patch, *options.boxes, mix=0.0)
     one, none, still = torch.ones(3), torch.zeros(3), torch.zeros_like(regions.means)
-    mask = bare(torch.ones_like(regions.picture), still, one, none, labels)[0, label]
+    mask = bare(torch.ones_like(regions.images), still, one, none, labels)[0, label]
     normal = tokenizer.normalisation
     token = tokenizer.samples(regions)[0, label] * normal.std[:, None, None] + normal.mean[:, None, None]
-    alone = bare(regions.picture, regions.colours - regions.means, one, none, labels)[0, label] + (1 - mask)
+    alone = bare(regions.images, regions.colours - regions.means, one, none, labels)[0, label] + (1 - mask)
     tiles = [(tile.clamp(0, 1).permute(1, 2, 0).numpy() * 255).astype(np.uint8) for tile in (mask, token, alone)]
-    return [surroundings(regions.picture[0], labels[0].numpy() == label), *tiles]
+    return [surroundings(regions.images[0], labels[0].numpy() == label), *tiles]
 
 
 def surroundings(picture: torch.Tensor, inside: NDArray[np.bool_], margin: int = 12) -> Picture:
@@ -153,7 +153,7 @@ def pipeline() -> Figure:
         regions = tokenizer.encode(tensor(picture))
         labels = regions.partition.labels[0].numpy()
         means = regions.colours[0].numpy()[labels]
-        residual = np.abs(regions.picture[0].permute(1, 2, 0).numpy() - means).mean(-1)
+        residual = np.abs(regions.images[0].permute(1, 2, 0).numpy() - means).mean(-1)
         heat = (plt.get_cmap("magma")(np.clip(residual / 0.25, 0, 1))[..., :3] * 255).astype(np.uint8)
         shown = [
             picture,

@@ -18,7 +18,7 @@ from torch import Tensor
 
 import pixtree
 from pixtree.evaluation.classification import measures
-from pixtree.models.weights import named_model
+from pixtree.models.zoo import named_model
 
 MODELS = ("deit_tiny_patch16_224", "vit_tiny_patch16_224")
 TOKENS = (49, 64, 100, 144, 196, 256, 324, 400, 576)

@@ -67,7 +67,7 @@ def stage(name: str, image: torch.Tensor) -> Callable[[], Any]:
     import pixtree
     from pixtree.kernels import kernels_for
     from pixtree.kernels.types import FLOOR, MergeRule
-    from pixtree.trees.relax import SMOOTHNESS, SWEEPS
+    from pixtree.trees.cuts import SMOOTHNESS, SWEEPS
 
     compiled, side = kernels_for("numba"), image.shape[1]
     inside = torch.ones(side, side, dtype=torch.bool)

@@ -25,8 +25,7 @@ from pixtree.evaluation.annotated_photos import annotated_photos
 from pixtree.evaluation.superpixels import superpixel_scores
 from pixtree.models.timm_import import timm
 from pixtree.tokenizer.aggregation import MODES
-from pixtree.tokenizer.options import Options
-from pixtree.tokenizer.tokenizer import Tokenizer, region_encoder
+from pixtree.tokenizer.tokenizer import Options, Tokenizer, region_encoder
 from pixtree.tokenizer.weights import load_weights, shipped_weights
 from pixtree.training.batches import RandomCrops
 from pixtree.training.loop import train

@@ -83,10 +83,10 @@ class Pooled(Tokenizer):
         """The usual tokens, with pooled features in place of sampled boxes."""
         tokens = super().embed(regions)
         normal, patch = self.normalisation, self.options.sampling.patch
-        scale, shift = (one.to(regions.picture.dtype)[:, None, None] for one in (normal.scale, normal.shift))
+        scale, shift = (one.to(regions.images.dtype)[:, None, None] for one in (normal.scale, normal.shift))
         margin = (patch - self.STRIDE) // 2
-        padded = functional.pad(regions.picture * scale + shift, (margin, patch - self.STRIDE - margin) * 2, mode="replicate")
-        weight = self.projection.weight.view(-1, regions.picture.shape[1], patch, patch)
+        padded = functional.pad(regions.images * scale + shift, (margin, patch - self.STRIDE - margin) * 2, mode="replicate")
+        weight = self.projection.weight.view(-1, regions.images.shape[1], patch, patch)
         dense = functional.conv2d(padded, weight, self.projection.bias, stride=self.STRIDE)  # (B, D, H/4, W/4)
         labels, count = regions.partition.labels, tokens.features.shape[1]
         dense = functional.interpolate(dense, labels.shape[1:], mode="nearest").flatten(2)  # (B, D, H·W)

@@ -1,12 +1,14 @@
 """The public names: their parameters are written here, and every one of them has an example that runs."""
 
 import doctest
+import importlib
 import inspect
 
 import pytest
 
 import pixtree
 from pixtree.models import PixtreeViT
+from pixtree.models.backbone import LikeTimm
 from pixtree.tokenizer.tokens import Tokens
 from pixtree.vector.drawing import Drawing
 
@@ -64,7 +66,15 @@ SURFACE = {
     "Partition.to_skimage": ["self"],
     "Partitioner.__call__": ["self", "images"],
 }
-RESULTS = (Drawing, PixtreeViT, Tokens)  # made by public functions
+PACKAGES = {
+    "models": [
+        *("Backbone", "CoarseViT", "PixtreeViT", "Segmenter", "TokenSequence", "WithPartition", "best_schedule", "coarsen"),
+        *("collate_partitions", "cut_ahead", "from_pretrained", "named_model", "retrofit", "scratch"),
+    ],
+    "partitioners": ["NAMES", "Baseline", "name_of", "partitioner"],
+    "tokenizer": ["Options", "Tokenizer", "Tokens", "from_release", "load_weights", "save_weights", "shipped_weights"],
+}
+RESULTS = (Drawing, LikeTimm, PixtreeViT, Tokens)  # made by public functions
 EXAMPLES = [
     *(
         "Hierarchy.cut",
@@ -89,6 +99,13 @@ def named(path: str) -> object:
 def test_the_public_names_are_these():
     assert sorted({name.partition(".")[0] for name in SURFACE}) == sorted(pixtree.__all__)
     assert set(dir(pixtree)) == {*pixtree.__all__, "__version__"}
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_the_public_names_of_a_package_are_these(name):
+    package = importlib.import_module(f"pixtree.{name}")
+    assert sorted(package.__all__) == sorted(PACKAGES[name])
+    assert [public for public in PACKAGES[name] if not hasattr(package, public)] == []
 
 
 def test_public_functions_have_the_parameters_that_users_rely_on():

@@ -10,8 +10,7 @@ from pictures import photo
 import pixtree
 from pixtree.models.checkpoint import config_of, from_pretrained, read_config
 from pixtree.partitioners import Grid
-from pixtree.tokenizer.options import Options
-from pixtree.tokenizer.tokenizer import region_encoder
+from pixtree.tokenizer.tokenizer import Options, region_encoder
 from pixtree.tokenizer.weights import load_weights, save_weights
 
 FOLDER = Path(__file__).parent / "golden" / "version_0_1"

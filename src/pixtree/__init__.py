@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pixtree.trees.criteria import Criterion
     from pixtree.trees.cuts import AtMost, Exactly, Level
     from pixtree.trees.hierarchy import Hierarchy
+    from pixtree.trees.options import Cosine, Gaussian, Likelihood, Tanimoto, Ward
     from pixtree.trees.partition import Partition, Partitioner
-    from pixtree.trees.similarity import Cosine, Gaussian, Likelihood, Tanimoto, Ward
 
 __version__ = version("pixtree")
 
@@ -43,11 +43,11 @@ _HOMES = {
     "Hierarchy": "pixtree.trees.hierarchy",
     "Partition": "pixtree.trees.partition",
     "Partitioner": "pixtree.trees.partition",
-    "Cosine": "pixtree.trees.similarity",
-    "Gaussian": "pixtree.trees.similarity",
-    "Likelihood": "pixtree.trees.similarity",
-    "Tanimoto": "pixtree.trees.similarity",
-    "Ward": "pixtree.trees.similarity",
+    "Cosine": "pixtree.trees.options",
+    "Gaussian": "pixtree.trees.options",
+    "Likelihood": "pixtree.trees.options",
+    "Tanimoto": "pixtree.trees.options",
+    "Ward": "pixtree.trees.options",
 }
 
 __all__ = [

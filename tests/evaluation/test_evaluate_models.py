@@ -9,7 +9,7 @@ from labelled_folders import NAME, class_folders, small_weights, table
 
 import pixtree
 from pixtree.cli.main import app
-from pixtree.models.weights import named_model
+from pixtree.models.zoo import named_model
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from pictures import photo
 
 from pixtree.trees.build import hierarchy_of_image
-from pixtree.trees.options import TreeOptions
-from pixtree.trees.similarity import SIMILARITIES
+from pixtree.trees.options import SIMILARITIES, TreeOptions
 
 HERE = Path(__file__).parent
 

@@ -11,8 +11,8 @@ from pictures import noise, photo
 from pixtree.kernels import kernels_for, polishing
 from pixtree.kernels.types import FLOOR
 from pixtree.trees.build import hierarchy_of_image
+from pixtree.trees.cuts import SMOOTHNESS, SWEEPS
 from pixtree.trees.partition import Partition
-from pixtree.trees.relax import SMOOTHNESS, SWEEPS
 
 BACKENDS = ("torch", "numba")
 

@@ -14,8 +14,7 @@ from pixtree.kernels.compiled import arithmetic as compiled_arithmetic
 from pixtree.trees.build import hierarchy_of_image
 from pixtree.trees.criteria import Criterion
 from pixtree.trees.hierarchy import Hierarchy
-from pixtree.trees.options import TreeOptions
-from pixtree.trees.similarity import ENERGIES, SIMILARITIES, Likelihood, Ward
+from pixtree.trees.options import ENERGIES, SIMILARITIES, Likelihood, TreeOptions, Ward
 
 TREE = ("parent", "left", "right", "level", "altitude", "gain", "pick")
 ATTRIBUTES = ("size", "mean", "deviation", "box", "volume", "scale", "rank")

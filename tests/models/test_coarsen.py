@@ -195,7 +195,7 @@ def test_values_of_tokens_go_back_to_pixels():
     values = torch.arange(4.0).view(1, 4, 1).expand(2, 4, 1)
     assert torch.equal(tree.to_pixels(values)[:, 0].long(), tree.maps())
     assert tree.to_pixels(torch.rand(2, 9, 3), block=1).shape == (2, 3, 64, 64)
-    with pytest.raises(ValueError, match="drop prefix rows"):
+    with pytest.raises(ValueError, match="drop prefix tokens"):
         tree.unfold(torch.rand(2, 5, 3))
 
 

@@ -6,7 +6,7 @@ from tiny_models import FAMILIES, SMALL, far, images, tiny
 
 import pixtree
 from pixtree.models.timm_import import timm
-from pixtree.tokenizer.options import Options
+from pixtree.tokenizer.tokenizer import Options
 
 TOLERANCE = 1e-4
 UNEQUAL = ("vit_tiny_patch16_224", "deit_tiny_distilled_patch16_224", "vit_small_patch14_reg4_dinov2")

@@ -243,10 +243,10 @@ def test_models_that_cannot_be_retrofitted_are_refused_with_the_reason():
     for name, reason in (
         ("vit_tinny_patch16_224", "did you mean vit_tiny_patch16_224"),
         ("no_such_thing", "timm has no model"),
-        ("swin_tiny_patch4_window7_224", "no plain Vision Transformer"),
-        ("convnext_tiny", "no plain Vision Transformer"),
-        ("vit_tiny_r_s16_p8_224", "no plain Vision Transformer"),
-        ("beit_base_patch16_224", "no plain Vision Transformer"),
+        ("swin_tiny_patch4_window7_224", "not a plain Vision Transformer"),
+        ("convnext_tiny", "not a plain Vision Transformer"),
+        ("vit_tiny_r_s16_p8_224", "not a plain Vision Transformer"),
+        ("beit_base_patch16_224", "not a plain Vision Transformer"),
     ):
         with pytest.raises(ValueError, match=reason) as error:
             pixtree.retrofit(name)

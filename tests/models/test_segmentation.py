@@ -6,7 +6,7 @@ from tiny_models import images, tiny
 from torch.nn import functional
 
 import pixtree
-from pixtree.models.pooling import bilinear_shares
+from pixtree.models.patch_grids import bilinear_shares
 from pixtree.models.segmentation import Segmenter
 from pixtree.partitioners import partitioner
 
@@ -59,7 +59,7 @@ def test_pooling_each_patch_into_itself_after_the_first_block_changes_little(vit
     found = segmenter(images(64, batch=1))
     assert found.grid is None
     assert found.logits.shape == (1, 16, 5)
-    assert torch.allclose(segmenter.from_rows(segmenter.trunk(images(64, batch=1)), (64, 64), labels).logits, found.logits)
+    assert torch.allclose(segmenter.from_tokens(segmenter.trunk(images(64, batch=1)), (64, 64), labels).logits, found.logits)
 
 
 def test_images_of_different_counts_do_not_see_padding(vit):
@@ -87,7 +87,7 @@ def test_freezing_leaves_the_blocks_after_pooling_and_the_head(vit):
 
 
 def test_what_cannot_work_is_refused(vit):
-    with pytest.raises(ValueError, match="regions of its own"):
+    with pytest.raises(ValueError, match="has its own regions"):
         Segmenter(pixtree.retrofit(vit, tokens=4), 5, after=1)
     with pytest.raises(ValueError, match="choose 0 to 2"):
         Segmenter(vit, 5, partitioner=partitioner("grid", 4), after=3)

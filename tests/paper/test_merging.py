@@ -8,8 +8,7 @@ from pixtree.kernels.reference.merging import NONE, cheapest_edges, components_o
 from pixtree.kernels.reference.merging import Regions as ReferenceRegions
 from pixtree.kernels.types import Cost, MergeRule
 from pixtree.trees.build import hierarchy_of_image
-from pixtree.trees.options import TreeOptions
-from pixtree.trees.similarity import merge_rule
+from pixtree.trees.options import TreeOptions, merge_rule
 
 
 def first_round():

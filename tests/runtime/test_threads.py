@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import pixtree
 from pixtree.runtime.threads import each, thread_count
-from pixtree.trees.similarity import SIMILARITIES
+from pixtree.trees.options import SIMILARITIES
 
 BATCH = torch.stack([photo(height=40, width=44), noise(40, 44), photo("coffee", 40, 44), photo("chelsea", 40, 44)] * 2)
 

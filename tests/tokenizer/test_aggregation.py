@@ -10,8 +10,7 @@ from pixtree.kernels import kernels_for, operators
 from pixtree.kernels.reference.aggregation import MODES, SIMILARITIES, group_softmax
 from pixtree.kernels.types import MOST_LEVELS
 from pixtree.tokenizer.aggregation import Similarity, region_features
-from pixtree.tokenizer.cutting import Cuts
-from pixtree.tokenizer.distance import Distance
+from pixtree.tokenizer.cutting import Cuts, Distance
 from pixtree.trees.build import hierarchy_of_image
 from pixtree.trees.criteria import Criterion
 from pixtree.trees.cuts import Exactly, cut_labels, is_whole

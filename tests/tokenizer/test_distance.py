@@ -5,8 +5,7 @@ import torch
 from pictures import photo
 
 import pixtree
-from pixtree.tokenizer.options import Options
-from pixtree.tokenizer.tokenizer import PAPER, region_encoder
+from pixtree.tokenizer.tokenizer import PAPER, Options, region_encoder
 
 IMAGE = photo(height=48, width=64)[None]
 

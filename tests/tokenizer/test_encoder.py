@@ -7,8 +7,7 @@ from torch.library import opcheck
 from pixtree.kernels import kernels_for, operators
 from pixtree.kernels.compiled import encoding as compiled
 from pixtree.kernels.reference.encoding import context
-from pixtree.tokenizer.encoder import Encoder
-from pixtree.tokenizer.options import EncoderOptions
+from pixtree.tokenizer.encoder import Encoder, EncoderOptions
 
 
 def encoder_of(**options) -> Encoder:

@@ -5,12 +5,11 @@ import torch
 from pictures import checkerboard, constant, noise, photo
 
 from pixtree.tokenizer.injection import reconstruction_loss
-from pixtree.tokenizer.options import Options
-from pixtree.tokenizer.tokenizer import Tokenizer
+from pixtree.tokenizer.tokenizer import Options, Tokenizer
 from pixtree.trees.criteria import Criterion
 from pixtree.trees.cuts import AtMost, Exactly, Level
+from pixtree.trees.options import Cosine
 from pixtree.trees.partition import Partition
-from pixtree.trees.similarity import Cosine
 
 
 def photos(height=48, width=64):
@@ -45,7 +44,7 @@ def test_token_i_is_region_i_and_to_pixels_paints_it_back():
     tokens = small()(photos())
     numbers = torch.arange(12.0).expand(2, 12)[..., None]
     assert torch.equal(tokens.to_pixels(numbers)[:, 0].to(torch.int32), tokens.partition.labels)
-    with pytest.raises(ValueError, match="drop prefix rows"):
+    with pytest.raises(ValueError, match="drop prefix tokens"):
         tokens.to_pixels(torch.zeros(2, 13, 1))
 
 

@@ -8,8 +8,7 @@ from pictures import photo
 from torch import nn
 
 from pixtree.kernels import kernels_for
-from pixtree.tokenizer.options import Options
-from pixtree.tokenizer.tokenizer import Tokenizer, region_encoder
+from pixtree.tokenizer.tokenizer import Options, Tokenizer, region_encoder
 from pixtree.tokenizer.weights import Weights, from_release, load_weights, save_weights, shipped_weights
 from pixtree.training.reconstruction import reconstruction_error
 from pixtree.trees.cuts import Exactly

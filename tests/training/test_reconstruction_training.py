@@ -8,8 +8,7 @@ from PIL import Image
 
 from pixtree.cli.main import app
 from pixtree.tokenizer.injection import reconstruction_loss
-from pixtree.tokenizer.options import Options
-from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, region_encoder
+from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, Options, region_encoder
 from pixtree.tokenizer.weights import load_weights
 from pixtree.training import reconstruction, short_forms
 from pixtree.training.batches import RandomCrops

@@ -52,7 +52,7 @@ def with_entry(index, value):
         ({"right": with_entry(3, -5)}, "expected children that come before their parents, got a right child out of range"),
         ({"left": with_entry(0, 148)}, "expected children that come before their parents"),
         ({"left": with_entry(3, 143)}, "expected children that come before their parents"),  # node 143 itself
-        ({"left": lambda a: a[:-1]}, r"expected left \(139,\) for a picture with 140 pixels, got int32 \(138,\)"),
+        ({"left": lambda a: a[:-1]}, r"expected left \(139,\) for an image with 140 pixels, got int32 \(138,\)"),
         ({"parent": lambda a: a.astype(np.int64)}, "expected parent in int32, got int64"),
         ({"parent": with_entry(-1, 5)}, "expected −1 as the parent of the root, got 5"),
         ({"parent": lambda a: np.roll(a, 1) * 0 - 1}, "expected parents and children that agree"),
@@ -65,8 +65,8 @@ def with_entry(index, value):
         ({"level": with_entry(-1, 99)}, "expected levels that rise from 1 in steps of 1"),
         ({"features": with_entry((0, 0), np.inf)}, "expected finite features"),
         ({"features": with_entry((0, 0), 1e7)}, "expected finite features of a size that the floor allows"),
-        ({"features": lambda a: a[:, :-1]}, r"expected features \(C, 140\) for a picture with 140 pixels"),
-        ({"shape": lambda a: a[::-1]}, "expected regions that are connected in the picture"),
+        ({"features": lambda a: a[:, :-1]}, r"expected features \(C, 140\) for an image with 140 pixels"),
+        ({"shape": lambda a: a[::-1]}, "expected regions that are connected in the image"),
         ({"shape": lambda a: a * 2}, r"expected features \(C, 560\)"),
         ({"shape": lambda a: a * -1}, r"expected a height and a width from 1 up, got shape \[-10, -14\]"),
         ({"rule": with_entry(0, 9)}, "expected the five numbers of a merge rule, got rule"),
@@ -85,7 +85,7 @@ def test_damage_is_named_before_any_kernel_runs(tmp_path, monkeypatch, changes, 
 def test_a_mask_must_have_as_many_pixels_as_the_tree(tmp_path):
     tree = hierarchy_of_image(noise(9, 8), mask=noise(9, 8, 1, seed=2)[0] > 100)
     tree.save(tmp_path / "tree.npz")
-    with pytest.raises(ValueError, match=rf"features \(C, {72 - tree.leaves}\) for a picture with {72 - tree.leaves} pixels"):
+    with pytest.raises(ValueError, match=rf"features \(C, {72 - tree.leaves}\) for an image with {72 - tree.leaves} pixels"):
         pixtree.Hierarchy.load(changed(tmp_path / "tree.npz", mask=np.logical_not))
 
 
@@ -99,5 +99,5 @@ def test_a_pipe_is_no_tree(tmp_path):
     import os
 
     os.mkfifo(tmp_path / "pipe.npz")
-    with pytest.raises(ValueError, match="which is no regular file"):
+    with pytest.raises(ValueError, match="which is not a regular file"):
         pixtree.Hierarchy.load(tmp_path / "pipe.npz")

@@ -7,7 +7,7 @@ from skimage import data
 
 import pixtree
 from pixtree import Partition
-from pixtree.trees.relax import relax_boundaries
+from pixtree.trees.cuts import relax_boundaries
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,8 @@ from pictures import checkerboard, constant, noise, photo, small_images
 from pixtree.kernels.reference.attributes import depths
 from pixtree.trees.build import hierarchy_of_image, hierarchy_of_planes
 from pixtree.trees.hierarchy import Hierarchy
-from pixtree.trees.options import TreeOptions
+from pixtree.trees.options import SIMILARITIES, TreeOptions
 from pixtree.trees.partition import Partition
-from pixtree.trees.similarity import SIMILARITIES
 
 SHAPES = [(1, 1), (1, 40), (40, 1), (7, 13), (2, 2)]
 

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from pixtree.app.uploads import Pixels
 from pixtree.models.coarsening.blocks import attend
+from pixtree.models.coarsening.coarse_vit import CoarseViT
 from pixtree.models.coarsening.coarsen import coarsen
-from pixtree.models.coarsening.model import CoarseViT
 from pixtree.models.retrofit import timm_model
 from pixtree.models.timm_import import timm
 from pixtree.tasks.salient import SIZE, salient

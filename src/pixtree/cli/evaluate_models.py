@@ -294,7 +294,7 @@ def _checked(model: str, data: Path, settings: Settings) -> "tuple[ClassifiedIma
     """The images, and a timm model that has their classes."""
     from pixtree.evaluation.classification import check_classes
     from pixtree.evaluation.classified_images import classified_images
-    from pixtree.models.weights import named_model
+    from pixtree.models.zoo import named_model
 
     images = classified_images(data).limited(settings.limit)
     patches = named_model(model, settings.weights)

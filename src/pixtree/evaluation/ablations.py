@@ -16,7 +16,7 @@ from pixtree.evaluation.classified_images import ClassifiedImages
 from pixtree.evaluation.variants import Variant, cost_of, tokenizer_flops, variant_of
 from pixtree.models.retrofit import retrofit
 from pixtree.models.vit import PixtreeViT
-from pixtree.tokenizer.counts import TokenBudget
+from pixtree.tokenizer.cutting import TokenBudget
 from pixtree.tokenizer.tokenizer import PAPER_BUDGET, paper_changes
 from pixtree.trees.cuts import Exactly, Level
 

@@ -19,8 +19,8 @@ from pixtree.evaluation.superpixel_comparison import method, warm_up
 from pixtree.kernels.cracks import boundary_pixels
 
 if TYPE_CHECKING:
-    from pixtree.models.coarsening.model import CoarseViT
-    from pixtree.models.positions import Grid
+    from pixtree.models.coarsening.coarse_vit import CoarseViT
+    from pixtree.models.patch_grids import Grid
 
 Labels = NDArray[np.integer]
 TOLERANCE = 3  # pixels within which two boundaries match

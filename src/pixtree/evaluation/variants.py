@@ -16,11 +16,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from pixtree.models.checkpoint import CONFIG, WEIGHTS, from_pretrained
 from pixtree.models.coarsening import CoarseViT, coarsen
-from pixtree.models.coarsening.compute import total_flops
-from pixtree.models.coarsening.entry import held_vit, stem_flops, token_count
+from pixtree.models.coarsening.schedules import total_flops
+from pixtree.models.entry import held_vit, stem_flops, token_count
 from pixtree.models.retrofit import retrofit
 from pixtree.models.vit import PixtreeViT
-from pixtree.models.weights import load_weights, named_model
+from pixtree.models.zoo import load_weights, named_model
 from pixtree.runtime.backend import wait_for
 from pixtree.trees.cuts import Exactly
 

@@ -11,7 +11,7 @@ from pixtree.exports.labels import LabelsLike, label_map, numbered
 from pixtree.files import replacing
 from pixtree.kernels import kernels_for
 from pixtree.kernels.cracks import boundary_pixels
-from pixtree.trees.pictures import WHITE, Colour, Picture, coloured_regions, contour_map, painted
+from pixtree.trees.previews import WHITE, Colour, Picture, coloured_regions, contour_map, painted
 
 if TYPE_CHECKING:
     from pixtree.images import Image

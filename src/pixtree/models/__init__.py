@@ -1,15 +1,18 @@
-"""Vision Transformers over regions: retrofits of timm models, and models to train from scratch. Needs timm.
+"""Vision Transformers over regions: retrofits and coarsened versions of timm models, and models to train from scratch. Needs timm.
 
-Importing this package registers `pixtree_vit_tiny`, `pixtree_vit_small` and `pixtree_vit_base` with timm.
+Importing this package registers `pixtree_vit_tiny`, `pixtree_vit_small` and `pixtree_vit_base` with timm, and the same names with
+`pixtree_paper_` for the paper's tokenizer.
 """
 
-from pixtree.models import scratch
+from pixtree.models import zoo as scratch  # under its name of 0.2
 from pixtree.models.backbone import Backbone, TokenSequence
-from pixtree.models.coarsening import CoarseViT, best_schedule
+from pixtree.models.checkpoint import from_pretrained
+from pixtree.models.coarsening import CoarseViT, best_schedule, coarsen
 from pixtree.models.overlap import WithPartition, collate_partitions, cut_ahead
 from pixtree.models.retrofit import retrofit
 from pixtree.models.segmentation import Segmenter
 from pixtree.models.vit import PixtreeViT
+from pixtree.models.zoo import named_model
 
 __all__ = [
     "Backbone",
@@ -19,8 +22,11 @@ __all__ = [
     "TokenSequence",
     "WithPartition",
     "best_schedule",
+    "coarsen",
     "collate_partitions",
     "cut_ahead",
+    "from_pretrained",
+    "named_model",
     "retrofit",
     "scratch",
 ]

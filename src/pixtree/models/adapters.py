@@ -1,4 +1,4 @@
-"""Differences between families of timm models: the place of the stem's weights, and the pooling of rows under a mask."""
+"""Differences between families of timm models: the place of the stem's weights, and the pooling of tokens under a mask."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,8 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pixtree.models.positions import Grid
-from pixtree.models.rotary import check_rotary
+from pixtree.models.patch_grids import Grid, check_rotary
 from pixtree.models.timm_import import timm
 
 SUPPORTED = (
@@ -41,11 +40,11 @@ class Stem:
 
 
 def check_module(model: Any) -> None:
-    """Refuse a module that is no supported timm model, with the reason."""
+    """Refuse a module that is not a supported timm model, with the reason."""
     kind = type(model)
     if kind.__module__.partition(".")[0] == "transformers":
         raise TypeError(
-            f"expected a timm model, got Hugging Face's {kind.__name__}; create its timm twin, such as vit_base_patch16_224"
+            f"expected a timm model, got Hugging Face's {kind.__name__}; create its timm twin, like vit_base_patch16_224"
         )
     families = (timm.models.vision_transformer.VisionTransformer, timm.models.eva.Eva)
     if not isinstance(model, families):
@@ -92,7 +91,7 @@ def stem_of(vit: Any) -> Stem:
 
 
 def without_stem(vit: Any) -> Any:
-    """The same model with an empty stem, so that the weights that the tokenizer has taken over do not stay behind unused."""
+    """The same model with an empty stem, so that weights taken over by the tokenizer are not kept twice."""
     vit.patch_embed, vit.pos_embed = nn.Identity(), None
     for name in ("cls_token", "dist_token", "reg_token"):
         if getattr(vit, name, None) is not None:
@@ -105,18 +104,18 @@ def pools_prefix(vit: Any) -> bool:
     return hasattr(vit, "head_dist") or (vit.global_pool in ("token", "") and vit.attn_pool is None)
 
 
-def masked_pool(vit: Any, rows: Tensor, seen: Tensor) -> Tensor:
-    """The model's own pooling of rows (B, L, D), over the rows that are `seen` (B, L) only: (B, D)."""
+def masked_pool(vit: Any, tokens: Tensor, seen: Tensor) -> Tensor:
+    """The model's own pooling of tokens (B, L, D), over those that are `seen` (B, L) only: (B, D)."""
     is_eva = isinstance(vit, timm.models.eva.Eva)
     keeps_prefix = getattr(vit, "pool_include_prefix", False) or (is_eva and vit.attn_pool is not None)
     if not keeps_prefix:
-        rows, seen = rows[:, vit.num_prefix_tokens :], seen[:, vit.num_prefix_tokens :]
+        tokens, seen = tokens[:, vit.num_prefix_tokens :], seen[:, vit.num_prefix_tokens :]
     if vit.attn_pool is not None:
-        bias = torch.zeros_like(seen, dtype=rows.dtype).masked_fill(~seen, -torch.inf)
-        pooled: Tensor = vit.attn_pool(rows, attn_mask=bias[:, None, None])
+        bias = torch.zeros_like(seen, dtype=tokens.dtype).masked_fill(~seen, -torch.inf)
+        pooled: Tensor = vit.attn_pool(tokens, attn_mask=bias[:, None, None])
         return pooled
-    mean = (rows * seen[..., None]).sum(dim=1) / seen.sum(dim=1, keepdim=True)
+    mean = (tokens * seen[..., None]).sum(dim=1) / seen.sum(dim=1, keepdim=True)
     if vit.global_pool == "avg":
         return mean
-    largest = rows.masked_fill(~seen[..., None], -torch.inf).amax(dim=1)
+    largest = tokens.masked_fill(~seen[..., None], -torch.inf).amax(dim=1)
     return largest if vit.global_pool == "max" else 0.5 * (largest + mean)

@@ -13,13 +13,13 @@ from torch import Tensor
 
 from pixtree.files import replacing
 from pixtree.models.backbone import TokenSequence
+from pixtree.models.patch_grids import rotary_embedding
 from pixtree.models.retrofit import retrofit
-from pixtree.models.rotary import rotary_embedding
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
 from pixtree.partitioners import NAMES, Baseline, name_of, partitioner
-from pixtree.tokenizer.counts import PerPatch, TokenBudget
-from pixtree.tokenizer.options import options_from
+from pixtree.tokenizer.cutting import PerPatch, TokenBudget
+from pixtree.tokenizer.tokenizer import options_from
 from pixtree.trees.criteria import Criterion
 from pixtree.trees.cuts import AtMost, Exactly, Level
 
@@ -28,7 +28,7 @@ BUDGETS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Exactly, AtMos
 
 
 def save_pretrained(model: PixtreeViT, folder: str | Path) -> None:
-    """Write the model into a folder, which is created if need be; each file whole or not at all."""
+    """Write the model into a folder, created if needed; each file whole or not at all."""
     from safetensors.torch import save_file
 
     config = config_of(model)
@@ -64,7 +64,7 @@ def from_pretrained(source: str | Path, *, revision: str | None = None, token: s
 
 
 def push_to_hub(model: PixtreeViT, repository: str, *, private: bool = False, token: str | None = None, **options: Any) -> str:
-    """Upload what `save_pretrained` writes to the repository "user/name", created if need be; gives its address."""
+    """Upload what `save_pretrained` writes to the repository "user/name", created if needed; returns its URL."""
     from huggingface_hub import HfApi
 
     interface = HfApi(token=token)
@@ -76,7 +76,7 @@ def push_to_hub(model: PixtreeViT, repository: str, *, private: bool = False, to
 
 
 def config_of(model: PixtreeViT) -> dict[str, Any]:
-    """All that rebuilds the model but its weights, as plain values."""
+    """Everything that rebuilds the model except its weights, as plain values."""
     architecture = str(model.pretrained_cfg.get("architecture", model.name.partition(".")[0]))
     vit, tokenizer = model.vit, model.tokenizer
     config = {
@@ -86,7 +86,7 @@ def config_of(model: PixtreeViT) -> dict[str, Any]:
         "num_classes": vit.num_classes,
         "global_pool": vit.global_pool,
         "pretrained_cfg": {key: model.pretrained_cfg[key] for key in ("mean", "std", "input_size") if key in model.pretrained_cfg},
-        "budget": _budget_config(tokenizer.budget),
+        "budget": {"kind": type(tokenizer.budget).__name__, **asdict(tokenizer.budget)},
         "partitioner": _partitioner_config(model.partitioner),
         "tokenizer": tokenizer.options.flat(),
         "position_resolution": model.position_resolution,
@@ -102,8 +102,8 @@ def config_of(model: PixtreeViT) -> dict[str, Any]:
 
 
 def model_of(config: Mapping[str, Any]) -> PixtreeViT:
-    """A model with fresh weights, as a config says."""
-    # Without a limit of boxes, files of version 0.1 have null.
+    """A model with fresh weights from a config."""
+    # Files of version 0.1 have null for boxes without a limit.
     options = options_from({**config["tokenizer"], "largest_box": config["tokenizer"]["largest_box"] or 0})
     vit = timm.create_model(_checked_architecture(config), pretrained=False, **config["model_args"])
     if (vit.num_classes, vit.global_pool) != (config["num_classes"], config["global_pool"]):
@@ -134,7 +134,7 @@ def _checked_architecture(config: Mapping[str, Any]) -> str:
 
 
 def _check_rebuilt(model: PixtreeViT, config: Mapping[str, Any]) -> None:
-    """A module may have been built with arguments that it does not tell: then it could not come back, and must not be saved."""
+    """A module may have been built with arguments that it does not record; it could not be rebuilt, so it must not be saved."""
     remedy = "retrofit a name with these arguments instead of a module"
     try:
         twin = model_of(config)
@@ -147,13 +147,13 @@ def _check_rebuilt(model: PixtreeViT, config: Mapping[str, Any]) -> None:
 
 @torch.no_grad()
 def _probe(model: PixtreeViT) -> Tensor:
-    """Logits of four made-up regions in a square."""
+    """Logits of four synthetic regions in a square."""
     like, width, was = model.tokenizer.prefix, model.num_features, model.training
-    rows = torch.linspace(-1.0, 1.0, (model.num_prefix_tokens + 4) * width).view(1, -1, width).to(like)
+    tokens = torch.linspace(-1.0, 1.0, (model.num_prefix_tokens + 4) * width).view(1, -1, width).to(like)
     labels = torch.arange(4, dtype=torch.int32, device=like.device).view(1, 2, 2)
     rope = getattr(model.vit, "rope", None)
     turned = None if rope is None else rotary_embedding(rope, labels, 4, 1)
-    logits: Tensor = model.eval().backbone(TokenSequence(rows, None, turned))
+    logits: Tensor = model.eval().backbone(TokenSequence(tokens, None, turned))
     model.train(was)
     return logits
 
@@ -185,7 +185,7 @@ def _files(source: str | Path, revision: str | None, token: str | None) -> tuple
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The config of a checkpoint, or an error that says what is wrong with it."""
+    """The config of a checkpoint, or an error with the reason."""
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -193,10 +193,6 @@ def read_config(path: Path) -> dict[str, Any]:
     if not isinstance(config, dict) or config.get("library") != "pixtree":
         raise ValueError(f'expected a config with "library": "pixtree", got another in {path.name}; save the model with pixtree')
     return config
-
-
-def _budget_config(budget: TokenBudget) -> dict[str, Any]:
-    return {"kind": type(budget).__name__, **asdict(budget)}
 
 
 def _budget_from(config: Mapping[str, Any]) -> TokenBudget:
@@ -211,7 +207,7 @@ def _partitioner_config(engine: Any) -> dict[str, Any] | None:
     if engine is None:
         return None
     if not isinstance(engine, Baseline):
-        raise ValueError(f"a partitioner of your own cannot be saved, got {type(engine).__name__}; use one of {', '.join(NAMES)}")
+        raise ValueError(f"a custom partitioner cannot be saved, got {type(engine).__name__}; use one of {', '.join(NAMES)}")
     return {"name": name_of(engine), **{field.name: getattr(engine, field.name) for field in fields(engine)}}
 
 

@@ -1,4 +1,4 @@
-"""Facets: queries, keys, values and rows of chosen blocks, of patch models and of retrofits alike; one image at a time."""
+"""Facets: queries, keys, values and output tokens of chosen blocks, of patch models and retrofits; one image at a time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,15 +10,15 @@ from torch.nn import functional
 
 from pixtree.models.adapters import check_module
 from pixtree.models.coarsening.blocks import Projections, attend, check_blocks, think
-from pixtree.models.coarsening.entry import Entry, enter, held_vit
-from pixtree.models.positions import Grid
+from pixtree.models.entry import Entry, enter, held_vit
+from pixtree.models.patch_grids import Grid, rope_at
 from pixtree.models.vit import PixtreeViT
 
 FACETS = ("query", "key", "value", "row")
 
 
 class Facet(NamedTuple):
-    """What is read of a block: its number, −1 for the last one, and one of FACETS; a row is what the block gives on."""
+    """What to read of a block: its number, −1 for the last one, and one of FACETS; a row is the block's output token."""
 
     block: int
     name: str
@@ -26,10 +26,10 @@ class Facet(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What a model makes of one image.
+    """The facets of one image.
 
     features: (N, D) of the N tokens, the facets side by side, each of unit length. attention: (N,) how much the last block's class
-    token looks at each token, mean over heads; without a class token, how much all tokens do. entry: the input of the first block.
+    token attends to each token, mean over heads; without a class token, how much all tokens do. entry: the first block's input.
     is_grid: whether tokens are patches of `entry.grid`; else `entry.base` (1, H, W) has the token of every pixel.
     """
 
@@ -52,12 +52,12 @@ def read(model: Any, image: Tensor, facets: Sequence[Facet]) -> Reading:
     wanted = [(checked_block(facet, depth), facet.name) for facet in facets]
     is_grid = not isinstance(model, PixtreeViT)
     entry = enter(model, image, (int(image.shape[2]), int(image.shape[3])) if is_grid else None)
-    rows, attention, found = entry.rows, entry.rows, {}
+    tokens, attention, found = entry.tokens, entry.tokens, {}
     for number, block in enumerate(vit.blocks):
-        rows, made, whole = attend(block, rows, None, rope_at(vit, entry.rope, number), whole=number == depth - 1)
-        rows = think(block, rows)
+        tokens, made, whole = attend(block, tokens, None, rope_at(vit, entry.rope, number), whole=number == depth - 1)
+        tokens = think(block, tokens)
         attention = attention if whole is None else whole
-        found.update({(at, name): _facet(made, rows, name)[0, prefix:] for at, name in wanted if at == number})
+        found.update({(at, name): _facet(made, tokens, name)[0, prefix:] for at, name in wanted if at == number})
     readers = slice(0, 1) if prefix else slice(None)
     features = torch.cat([functional.normalize(found[one], dim=-1) for one in wanted], dim=-1)
     return Reading(features, attention[0, :, readers, prefix:].mean(dim=(0, 1)), entry, is_grid)
@@ -68,23 +68,16 @@ def logits_of_some(model: Any, entry: Entry, kept: Tensor) -> Tensor:
     """Logits (classes,) of one image of which only the `kept` tokens (N,) bool go through the blocks."""
     vit = held_vit(model)
     prefix = int(vit.num_prefix_tokens)
-    rows = torch.cat((entry.rows[:, :prefix], entry.rows[:, prefix:][:, kept]), dim=1)
+    tokens = torch.cat((entry.tokens[:, :prefix], entry.tokens[:, prefix:][:, kept]), dim=1)
     for number, block in enumerate(vit.blocks):
         rope = rope_at(vit, entry.rope, number)
-        rows = block(rows) if rope is None else block(rows, rope=rope[..., kept, :])
-    logits: Tensor = vit.forward_head(vit.norm(rows))
+        tokens = block(tokens) if rope is None else block(tokens, rope=rope[..., kept, :])
+    logits: Tensor = vit.forward_head(vit.norm(tokens))
     return logits[0]
 
 
-def rope_at(vit: Any, rope: Tensor | None, number: int) -> Tensor | None:
-    """The rotary embedding of one block; some models have one per block."""
-    if rope is None:
-        return None
-    return rope[number] if type(vit.rope).__name__ == "RotaryEmbeddingMixed" else rope
-
-
 def checked_reader(model: Any) -> Any:
-    """The timm model inside a supported model; all others are refused with the reason."""
+    """The timm model inside a supported model; others are refused with the reason."""
     if isinstance(model, str):
         raise TypeError(f"expected a model, got the name {model!r}; pass timm.create_model({model!r}, pretrained=True)")
     if not isinstance(model, PixtreeViT):
@@ -102,9 +95,9 @@ def checked_block(facet: Facet, depth: int) -> int:
     return facet.block - 1 if facet.block > 0 else depth + facet.block
 
 
-def _facet(made: Projections, rows: Tensor, name: str) -> Tensor:
-    """One facet of a block as rows (B, K + N, D)."""
+def _facet(made: Projections, tokens: Tensor, name: str) -> Tensor:
+    """One facet of every token of a block, (B, K + N, D)."""
     if name == "row":
-        return rows
+        return tokens
     part: Tensor = getattr(made, name)  # (B, heads, K + N, d)
     return part.transpose(1, 2).flatten(2)

@@ -1,4 +1,4 @@
-"""Overlap: images are cut while the model works on others, so that a device does not wait for the trees that the host makes.
+"""Overlap: images are cut while the model works on others, so that a device does not wait for trees built on the host.
 
 With a frozen encoder, or colour alone deciding, the workers of a data loader cut: `WithPartition` and `collate_partitions`. While
 the encoder learns, `cut_ahead` cuts the next batch during a step, with weights that are then one step old.
@@ -19,24 +19,24 @@ from pixtree.trees.partition import Partition
 
 
 class WithPartition:
-    """A transform of a dataset that also cuts: a picture becomes (image (C, H, W), labels (H, W) int32).
+    """A transform of a dataset that also cuts: a sample's image becomes (image (C, H, W), labels (H, W) int32).
 
-    transform: what the dataset did before, from a picture to the image that the model takes.
-    model: its partition is meant, with the weights that it has now; what cuts is copied to the CPU, and the rest is left out.
+    transform: the dataset's own, to the image that the model takes.
+    model: cuts with its current weights; only the parts that cut are copied, to the CPU.
     """
 
     def __init__(self, transform: Callable[[Any], Tensor], model: PixtreeViT, tokens: int | None = None) -> None:
         self.transform, self.tokens, self.cutter = transform, tokens, cutter(model).cpu()
 
-    def __call__(self, picture: Any) -> tuple[Tensor, Tensor]:
-        """The image and the label map of a picture."""
-        image = self.transform(picture)
+    def __call__(self, sample: Any) -> tuple[Tensor, Tensor]:
+        """The transformed image and its label map."""
+        image = self.transform(sample)
         return image, self.cutter.partition(image[None], self.tokens).labels[0]
 
 
 def collate_partitions(samples: Sequence[tuple[tuple[Tensor, Tensor], Any]]) -> tuple[Tensor, Partition, Any]:
     """Samples ((image, labels), target) of such a dataset as a batch (images, partition, targets), for `collate_fn`."""
-    images, labels = default_collate([pictures for pictures, _ in samples])
+    images, labels = default_collate([pair for pair, _ in samples])
     partition = Partition(labels)
     return images, Partition.known(labels, partition.rows), default_collate([target for _, target in samples])
 

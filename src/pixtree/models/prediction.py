@@ -1,4 +1,4 @@
-"""From any image to classes: paths, PIL images, arrays and tensors through a model's own preprocessing, and its best answers."""
+"""From any image to classes: paths, PIL images, arrays and tensors through a model's own preprocessing, and its best classes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from torch import Tensor
 from pixtree.images import Image, checked
 from pixtree.models.timm_import import timm
 
-SHOWN = 8  # images in a printed answer
+SHOWN = 8  # images in a printed result
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +41,7 @@ class Predictions:
 def predict(model: Any, images: Image | Sequence[Image], top: int = 5, **reading: Any) -> Predictions:
     """The `top` classes of one image or several, each in any form; `reading` are options of `pixtree.images.checked`."""
     if model.num_classes < 1:
-        raise ValueError(
-            "predict needs a classifier, this model has none; call reset_classifier first, or forward_features instead"
-        )
+        raise ValueError("predict needs a classifier, this model has none; call reset_classifier first, or use forward_features")
     if not 1 <= top <= model.num_classes:
         raise ValueError(f"this model has {model.num_classes} classes, got top={top}; ask for 1 to {model.num_classes}")
     batch = prepared(model, images, **reading)
@@ -61,7 +59,7 @@ def predict(model: Any, images: Image | Sequence[Image], top: int = 5, **reading
 def prepared(model: Any, images: Image | Sequence[Image], **reading: Any) -> Tensor:
     """Images in any form as the timm model wants them: resized, cropped and normalised, (B, C, H, W)."""
     transform, channels = evaluation_transform(model), int(model.in_channels)
-    return torch.stack([transform(_shown(picture, channels)) for picture in _pictures(images, reading)])
+    return torch.stack([transform(_for_timm(image, channels)) for image in _checked(images, reading)])
 
 
 def evaluation_transform(model: Any) -> Any:
@@ -87,25 +85,25 @@ def class_names(model: Any) -> list[str] | None:
     return [info.index_to_description(number).partition(",")[0] for number in range(model.num_classes)]
 
 
-def _pictures(images: Any, reading: dict[str, Any]) -> list[Tensor]:
+def _checked(images: Any, reading: dict[str, Any]) -> list[Tensor]:
     """Every image (C, H, W), checked."""
     if isinstance(images, list | tuple):
         if not images:
             raise ValueError("predict needs at least 1 image, got an empty list; pass some")
-        return [picture for image in images for picture in _pictures(image, reading)]
-    picture = checked(images, **reading)
-    return list(picture) if picture.ndim == 4 else [picture]
+        return [one for image in images for one in _checked(image, reading)]
+    read = checked(images, **reading)
+    return list(read) if read.ndim == 4 else [read]
 
 
-def _shown(picture: Tensor, channels: int) -> Any:
-    """A picture (C, H, W) as timm's transform takes it: a PIL image where it is one, as in training, else a float tensor."""
-    if picture.shape[0] == 1:
-        picture = picture.expand(channels, -1, -1)
-    if picture.shape[0] != channels:
-        raise ValueError(f"this model takes images of {channels} channels, got {picture.shape[0]}; choose as many")
+def _for_timm(image: Tensor, channels: int) -> Any:
+    """An image (C, H, W) as timm's transform takes it: with three channels a PIL image, as in training, else a float tensor."""
+    if image.shape[0] == 1:
+        image = image.expand(channels, -1, -1)
+    if image.shape[0] != channels:
+        raise ValueError(f"this model takes images of {channels} channels, got {image.shape[0]}; choose as many")
     if channels != 3:
-        return picture.to(torch.float32) / (255.0 if picture.dtype == torch.uint8 else 1.0)
+        return image.to(torch.float32) / (255.0 if image.dtype == torch.uint8 else 1.0)
     import PIL.Image
 
-    pixels = picture if picture.dtype == torch.uint8 else (picture * 255.0).round().to(torch.uint8)
+    pixels = image if image.dtype == torch.uint8 else (image * 255.0).round().to(torch.uint8)
     return PIL.Image.fromarray(pixels.permute(1, 2, 0).cpu().numpy())  # CHW -> HWC

@@ -9,19 +9,18 @@ import torch
 from torch import nn
 
 from pixtree.models.adapters import MODULES, SUPPORTED, Stem, check_module, stem_of, without_stem
-from pixtree.models.positions import positions_of
+from pixtree.models.patch_grids import positions_of
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
 from pixtree.partitioners import Baseline
 from pixtree.partitioners import partitioner as named_partitioner
-from pixtree.tokenizer.counts import PerPatch, TokenBudget
-from pixtree.tokenizer.options import Options
-from pixtree.tokenizer.tokenizer import Tokenizer, check_aggregation
+from pixtree.tokenizer.cutting import PerPatch, TokenBudget
+from pixtree.tokenizer.tokenizer import Options, Tokenizer, check_aggregation
 from pixtree.trees.cuts import Exactly
 from pixtree.trees.partition import Partitioner
 
 OWN = ("pixtree", None)  # names for the tokenizer's own tree
-LARGEST_BOX = 2  # sides of sampled boxes, in patches: what keeps most of a patch model without training
+LARGEST_BOX = 2  # sides of sampled boxes, in patches: this keeps most of a patch model's accuracy without training
 
 
 def retrofit(
@@ -38,7 +37,7 @@ def retrofit(
 ) -> PixtreeViT:
     """A timm model with regions instead of patches; its projection, positions, prefix tokens, blocks, norms and head are kept.
 
-    model: a name of timm, which is created with `pretrained` (which downloads) and `model_args`; or a module, which is copied.
+    model: a timm name, which is created with `pretrained` (which downloads) and `model_args`; or a module, which is copied.
     tokens, budget: the number of regions, or any `Budget`; by default there are as many as the image has patches,
         ceil(H / patch) · ceil(W / patch), the count of the timm model at that size.
     partitioner: None for the tree of the tokenizer; a name, such as "grid" for square patches; or any Partitioner.
@@ -53,7 +52,7 @@ def retrofit(
     if tokens is not None and budget is not None:
         raise ValueError(f"a model takes tokens= or budget=, got {tokens} and {budget}; give one")
     if tokens is not None:
-        Exactly(tokens)  # refuses what is no count, before a model is created
+        Exactly(tokens)  # refuses an invalid count before a model is created
     _check_partitioner(partitioner, tokens, budget)
     if partitioner not in OWN:
         check_aggregation(_asked(tokenizer), f"partitioner={partitioner!r}")
@@ -74,7 +73,7 @@ def _check_partitioner(partitioner: str | Partitioner | None, tokens: int | None
     if partitioner not in OWN and budget is not None:
         raise ValueError(f"only the tree takes budget=, got {budget} with partitioner={partitioner!r}; ask for tokens= instead")
     if partitioner not in OWN and not isinstance(partitioner, str) and tokens is not None:
-        raise ValueError(f"a partitioner of your own decides its count, got tokens={tokens}; leave tokens out")
+        raise ValueError(f"a custom partitioner decides its count, got tokens={tokens}; leave tokens out")
 
 
 def _engine(partitioner: str | Partitioner | None, tokens: int | None, stem: Stem) -> Partitioner | None:
@@ -89,7 +88,7 @@ def _engine(partitioner: str | Partitioner | None, tokens: int | None, stem: Ste
 
 
 def _budget(tokens: int | None, budget: TokenBudget | None, partitioner: str | Partitioner | None, patch: int) -> TokenBudget:
-    """What was asked for; without that, the count of a given partitioner, or as many regions as an image has patches."""
+    """The given budget; without one, the count of a given partitioner, or as many regions as an image has patches."""
     if budget is not None:
         return budget
     own = partitioner.tokens if tokens is None and isinstance(partitioner, Baseline) else tokens
@@ -97,12 +96,10 @@ def _budget(tokens: int | None, budget: TokenBudget | None, partitioner: str | P
 
 
 def timm_model(model: str | nn.Module, pretrained: bool, model_args: Mapping[str, Any]) -> Any:
-    """A timm model by name, or a copy of a module; refused with the reason if it is none that is supported."""
+    """A timm model by name, or a copy of a module; refused with the reason if it is not supported."""
     if not isinstance(model, str):
         if model_args or pretrained:
-            raise ValueError(
-                f"arguments of timm go with a name, got {', '.join(model_args) or 'pretrained'} with a module; drop them"
-            )
+            raise ValueError(f"timm arguments go with a name, got {', '.join(model_args) or 'pretrained'} with a module; drop them")
         check_module(model)
         return deepcopy(model)
     known = model.partition(".")[0]
@@ -113,7 +110,7 @@ def timm_model(model: str | nn.Module, pretrained: bool, model_args: Mapping[str
             raise ValueError(f"timm has no model {model!r}; {hint} Supported are {SUPPORTED}")
         if not _in_supported_modules(known):
             raise ValueError(
-                f"{model} cannot be retrofitted: it is no plain Vision Transformer over patches; supported are {SUPPORTED}"
+                f"{model} cannot be retrofitted: not a plain Vision Transformer over patches; supported are {SUPPORTED}"
             )
     vit = timm.create_model(model, pretrained=pretrained, **model_args)
     check_module(vit)
@@ -161,14 +158,14 @@ def _options(stem: Stem, config: Mapping[str, Any], given: Tokenizer | Options |
 
 
 def _asked(given: Tokenizer | Options | Mapping[str, Any] | None) -> Options:
-    """The options that were given, in whatever form, before the model adds its own."""
+    """The given options in any form, before the model adds its own."""
     if isinstance(given, Tokenizer):
         return given.options
     return given if isinstance(given, Options) else Options().changed(**(given or {}))
 
 
 def _with_boxes(options: Options) -> Options:
-    """The same, boxes that were left open following the patch of the model: square patches must stay what they are."""
+    """The same, open box sizes following the patch of the model: square patches must be sampled exactly."""
     smallest, largest = options.sampling.boxes[0], options.sampling.largest_box
     if largest is None:
         largest = max(LARGEST_BOX * options.sampling.patch, smallest)

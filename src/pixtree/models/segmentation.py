@@ -8,12 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pixtree.kernels import kernels_for
 from pixtree.models.adapters import check_module
-from pixtree.models.coarsening.entry import enter
-from pixtree.models.pooling import bilinear_shares
-from pixtree.models.positions import Grid
+from pixtree.models.entry import enter, held_vit
+from pixtree.models.patch_grids import Grid, bilinear_shares
 from pixtree.models.vit import PixtreeViT
+from pixtree.tokenizer.tokens import painted
 from pixtree.trees.partition import Partition, Partitioner
 
 PRIOR = 0.05  # probability of every class before training: rare classes then start near their rate
@@ -33,9 +32,7 @@ class TokenLogits(NamedTuple):
         if self.grid is not None:
             small = values.transpose(1, 2).reshape(batch, -1, *self.grid)
             return functional.interpolate(small, (height, width), mode="bilinear")
-        flat = self.labels.to(torch.int32).flatten(1)
-        painted: Tensor = kernels_for("auto", values.device).paint(values, flat)
-        return painted.view(batch, -1, height, width)
+        return painted(values, self.labels.to(torch.int32))
 
 
 class Segmenter(nn.Module):
@@ -52,7 +49,7 @@ class Segmenter(nn.Module):
         super().__init__()
         is_retrofit = isinstance(model, PixtreeViT)
         if is_retrofit and (partitioner is not None or after is not None):
-            raise ValueError("a retrofit has regions of its own; leave partitioner= and after= out, or pass the timm model")
+            raise ValueError("a retrofit has its own regions; leave partitioner= and after= out, or pass the timm model")
         if not is_retrofit:
             check_module(model)
         self.model, self.classes, self.partitioner = model, classes, partitioner
@@ -69,10 +66,10 @@ class Segmenter(nn.Module):
     @property
     def vit(self) -> Any:
         """The timm model whose blocks run."""
-        return self.model.vit if isinstance(self.model, PixtreeViT) else self.model
+        return held_vit(self.model)
 
     def freeze(self) -> None:
-        """Leave everything that comes before pooling as it is: the stem and the first `after` blocks."""
+        """Freeze everything before pooling: the stem and the first `after` blocks."""
         for name, parameter in self.model.named_parameters():
             place = name.split(".")
             late = "blocks" in place and int(place[place.index("blocks") + 1]) >= self.after
@@ -83,10 +80,10 @@ class Segmenter(nn.Module):
         if not isinstance(self.model, PixtreeViT):
             if labels is None and self.partitioner is not None:
                 labels = self.regions(images)
-            return self.from_rows(self.trunk(images), (int(images.shape[2]), int(images.shape[3])), labels)
+            return self.from_tokens(self.trunk(images), (int(images.shape[2]), int(images.shape[3])), labels)
         tokens = self.model.tokens(images, None if labels is None else Partition(labels))
-        rows = self.model.backbone.features(self.model.sequence(tokens))[:, self.model.num_prefix_tokens :]
-        return TokenLogits(self.head(rows), tokens.partition.labels, tokens.valid, None)
+        features = self.model.backbone.features(self.model.sequence(tokens))[:, self.model.num_prefix_tokens :]
+        return TokenLogits(self.head(features), tokens.partition.labels, tokens.valid, None)
 
     @torch.no_grad()
     def regions(self, images: Tensor) -> Tensor:
@@ -98,35 +95,35 @@ class Segmenter(nn.Module):
         return self.partitioner(pixels).labels
 
     def trunk(self, images: Tensor) -> Tensor:
-        """Rows (B, K + patches, D) after the blocks before pooling."""
+        """Tokens (B, K + patches, D) after the blocks before pooling."""
         entry = enter(self.model, images, (int(images.shape[2]), int(images.shape[3])))
-        rows = entry.rows
+        tokens = entry.tokens
         for block in self.vit.blocks[: self.after]:
-            rows = block(rows) if entry.rope is None else block(rows, rope=entry.rope)
-        return rows
+            tokens = block(tokens) if entry.rope is None else block(tokens, rope=entry.rope)
+        return tokens
 
-    def from_rows(self, rows: Tensor, shape: tuple[int, int], labels: Tensor | None, shares: Tensor | None = None) -> TokenLogits:
-        """The same from the trunk's rows on, for images of that height and width; shares: of `bilinear_shares`, if known."""
+    def from_tokens(self, tokens: Tensor, shape: Grid, labels: Tensor | None, shares: Tensor | None = None) -> TokenLogits:
+        """Logits from the output of `trunk` on, for images of that height and width; shares: of `bilinear_shares`, if known."""
         vit, prefix = self.vit, int(self.vit.num_prefix_tokens)
         side = vit.patch_embed.patch_size
         grid = (shape[0] // side[0], shape[1] // side[1])
         options: dict[str, Any] = {}
         if labels is None:
-            cells = torch.arange(grid[0] * grid[1], device=rows.device).view(1, 1, *grid).float()
-            labels = functional.interpolate(cells, shape, mode="nearest")[:, 0].to(torch.int32).expand(len(rows), -1, -1)
-            valid = torch.ones(len(rows), grid[0] * grid[1], dtype=torch.bool, device=rows.device)
+            cells = torch.arange(grid[0] * grid[1], device=tokens.device).view(1, 1, *grid).float()
+            labels = functional.interpolate(cells, shape, mode="nearest")[:, 0].to(torch.int32).expand(len(tokens), -1, -1)
+            valid = torch.ones(len(tokens), grid[0] * grid[1], dtype=torch.bool, device=tokens.device)
             painting: Grid | None = grid
         else:
             counts = labels.flatten(1).amax(dim=1) + 1
             count = int(counts.max())
-            valid = torch.arange(count, device=rows.device) < counts[:, None]
-            pooled = (bilinear_shares(labels, grid, count) if shares is None else shares).to(rows) @ rows[:, prefix:]
-            rows, painting = torch.cat((rows[:, :prefix], pooled), dim=1), None
+            valid = torch.arange(count, device=tokens.device) < counts[:, None]
+            pooled = (bilinear_shares(labels, grid, count) if shares is None else shares).to(tokens) @ tokens[:, prefix:]
+            tokens, painting = torch.cat((tokens[:, :prefix], pooled), dim=1), None
             if not bool(valid.all()):
                 options["attn_mask"] = functional.pad(valid, (prefix, 0), value=True)[:, None, None]
         for block in vit.blocks[self.after :]:
-            rows = block(rows, **options)
-        return TokenLogits(self.head(vit.norm(rows)[:, prefix:]), labels, valid, painting)
+            tokens = block(tokens, **options)
+        return TokenLogits(self.head(vit.norm(tokens)[:, prefix:]), labels, valid, painting)
 
     @torch.no_grad()
     def predict(self, images: Tensor, sizes: Sequence[Grid] = ()) -> Tensor:

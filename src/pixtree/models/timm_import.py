@@ -9,7 +9,7 @@ _KEPT: list[Any] = []  # definitions of operators live as long as their library 
 
 
 def import_timm() -> Any:
-    """The module timm, or an error that says how to get it."""
+    """The module timm, or an error that names the package to install."""
     try:
         _import_torchvision()
         return import_module("timm")
@@ -21,7 +21,7 @@ def _import_torchvision() -> None:
     try:
         import_module("torchvision")
     except RuntimeError:
-        # Its Python part registers fakes for compiled operators that this build lacks; schemas are all that asks for.
+        # Its Python part registers fakes for compiled operators that this build lacks; for that, schemas suffice.
         library: Any = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
         for operator in ("nms", "qnms"):
             library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")

@@ -1,6 +1,6 @@
 """Ways to a Partition, by name: the tree itself, square patches, quadtrees, known superpixel methods.
 
-`partitioner("slic", tokens=200)` takes images (B, C, H, W) and gives a Partition; its `raw_labels(image)` gives the
+`partitioner("slic", tokens=200)` maps images (B, C, H, W) to a Partition; its `raw_labels(image)` returns the
 method's own segments of one image (C, H, W), connected or not.
 """
 
@@ -10,9 +10,7 @@ from typing import Any
 from pixtree.partitioners.baseline import Baseline
 from pixtree.partitioners.classical import Felzenszwalb, Lsc, Seeds, Slic, Watershed
 from pixtree.partitioners.grid import Grid
-from pixtree.partitioners.quadtree import Quadtree
-from pixtree.partitioners.spit import Spit
-from pixtree.partitioners.tree import Tree
+from pixtree.partitioners.hierarchical import Quadtree, Spit, Tree
 
 _METHODS: dict[str, type[Baseline]] = {
     "pixtree": Tree,

@@ -1,4 +1,4 @@
-"""Known superpixel methods from other libraries, each at the setting whose count is nearest to the one asked for.
+"""Known superpixel methods from other libraries, each at the setting whose count is nearest to the requested one.
 
 scikit-image and OpenCV come with `pip install pixtree[evaluate]`. A comparison should meet the methods at their best: the defaults
 of slic, seeds and lsc did best, recall weighed against undersegmentation, among eight to eleven settings each at 200 regions on
@@ -34,7 +34,7 @@ from pixtree.partitioners.grid import cells, grid_shape
 class Slic(Baseline):
     """scikit-image's SLIC (Achanta et al.), connectivity enforced; the knob is n_segments.
 
-    Few images return the n_segments asked for, so it is searched for.
+    Few images return the requested n_segments, so it is searched for.
     """
 
     compactness: float = 10.0
@@ -87,7 +87,7 @@ class Felzenszwalb(Baseline):
 class Seeds(Baseline):
     """OpenCV's SEEDS (Van den Bergh et al.); the knobs are num_levels and num_superpixels.
 
-    It starts from blocks that halve num_levels − 1 times, so only some counts exist; which is known before any run.
+    It starts from blocks that halve num_levels − 1 times, so only some counts exist; they are known before any run.
     Among equally near counts more levels win: they refine better. `colour` is "hsv", "lab" or "rgb".
     """
 
@@ -147,7 +147,7 @@ class Watershed(Baseline):
     """Watershed of the Lab gradient from one marker per cell of a grid, at its flattest pixel (as in EPOC's baseline)."""
 
     def labels_at(self, image: Tensor, setting: Setting) -> LabelMap:
-        """As many segments as the grid has cells; the count nearest to the one asked for with near-square cells."""
+        """As many segments as the grid has cells; the count nearest to the requested one with near-square cells."""
         filters, segmentation = _module("skimage.filters"), _module("skimage.segmentation")
         slopes = [(filters.scharr_h(c), filters.scharr_v(c)) for c in np.moveaxis(colours(image), -1, 0)]
         gradient = np.sqrt(np.square(slopes).sum((0, 1)))

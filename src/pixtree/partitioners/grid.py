@@ -16,7 +16,7 @@ class Grid(Baseline):
     """Near-square cells, about `tokens` of them; or, with `patch`, cells of exactly patch × patch pixels.
 
     With `patch` the size of the image decides the count, so `tokens` must be None; the last row and column are smaller
-    where the image is no multiple of it. Cells of a count differ by at most one pixel per side. 196 tokens of a 224×224
+    where the image is not a multiple of it. Cells of a count differ by at most one pixel per side. 196 tokens of a 224×224
     image are its 16-pixel patches.
     """
 
@@ -32,7 +32,7 @@ class Grid(Baseline):
             raise ValueError(f"patches need at least 1 pixel, got patch={self.patch}; 16 is usual")
 
     def setting(self, image: Tensor) -> Setting:
-        """The count asked for; of patches, the count that the size of the image gives."""
+        """The requested count; for patches, the count that follows from the size of the image."""
         if self.patch is None:
             return super().setting(image)
         return (math.ceil(image.shape[1] / self.patch) * math.ceil(image.shape[2] / self.patch),)

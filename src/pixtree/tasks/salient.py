@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from pixtree.images import Image, checked
 from pixtree.models.facets import Reading, checked_reader, logits_of_some, read
-from pixtree.models.positions import Grid
+from pixtree.models.patch_grids import Grid
 from pixtree.models.vit import PixtreeViT
 from pixtree.tasks.segment import hierarchy
 from pixtree.tasks.snap import bilateral_solver, snap

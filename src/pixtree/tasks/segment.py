@@ -12,14 +12,12 @@ from torch import Tensor
 from pixtree.images import ChannelAxis, Image, Window, checked_inside
 from pixtree.runtime import transfer
 from pixtree.runtime.backend import trees_on_host
-from pixtree.trees.batch import partition_images
-from pixtree.trees.build import hierarchy_of_image
+from pixtree.trees.build import hierarchy_of_image, partition_images
 from pixtree.trees.criteria import Criterion
 from pixtree.trees.cuts import Budget, Exactly, budget_of
 from pixtree.trees.hierarchy import Hierarchy
-from pixtree.trees.options import TreeOptions
+from pixtree.trees.options import Similarity, TreeOptions, named
 from pixtree.trees.partition import Partition
-from pixtree.trees.similarity import Similarity, named
 
 _DEFAULTS = TreeOptions()
 _CONNECTED = "leave it out: every region is connected, and there are exactly as many as you ask for"

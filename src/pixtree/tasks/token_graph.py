@@ -15,8 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from pixtree.models.facets import Facet, Reading
-from pixtree.models.pooling import bilinear_shares
-from pixtree.models.positions import Grid
+from pixtree.models.patch_grids import Grid, bilinear_shares
 
 Values = NDArray[np.float64]
 LabelMap = NDArray[np.int32]

@@ -6,8 +6,7 @@ from torch import Tensor, nn
 from pixtree.kernels import Kernels
 from pixtree.kernels.reference.aggregation import MODES, SIMILARITIES
 from pixtree.runtime.transfer import scalar
-from pixtree.tokenizer.cutting import Cuts
-from pixtree.tokenizer.distance import Distance
+from pixtree.tokenizer.cutting import Cuts, Distance
 
 __all__ = ["MODES", "SIMILARITIES", "Similarity", "region_features"]
 
@@ -33,7 +32,7 @@ def region_features(
 ) -> Tensor:
     """f* (B, N, d) of features (B, d, P).
 
-    Without levels (a partition that no tree made, or means whose gradient nobody asks for) regions take plain means.
+    Without levels (a partition that was not cut from a tree, or means without gradient) regions take plain means.
     """
     labels = cuts.partition.labels.flatten(1)
     if cuts.levels is None or cuts.fixed is None or mode == "mean":

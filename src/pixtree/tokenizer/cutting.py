@@ -1,23 +1,110 @@
-"""The cut of a batch: its partition, and what the gradients of its regions need."""
+"""The cut of a batch: the distance between pixels that decides it, its budget, its partition, and what gradients need of it."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+import torch.nn.functional as functional
+from torch import Tensor, nn
 
-from pixtree.kernels import kernels_for, operators
+from pixtree.kernels import Kernels, kernels_for, operators
+from pixtree.kernels.reference.features import UNIT
 from pixtree.kernels.types import MOST_LEVELS, MergeRule
 from pixtree.runtime.threads import each
 from pixtree.runtime.transfer import on_host, scalar
-from pixtree.tokenizer.distance import Distance
 from pixtree.trees.build import hierarchy_of_planes
 from pixtree.trees.cuts import Budget, Exactly, cut_labels, is_whole
+from pixtree.trees.options import coordinate_unit
 from pixtree.trees.partition import Partition
+
+SOURCES = ("lab", "features")
+WEIGHT_SCALE = 100.0  # at v = softplus⁻¹(1) a feature difference of .1 counts as a distance of 1
+START = 0.05  # of w / WEIGHT_SCALE
+
+
+class Distance(nn.Module):
+    """The distance between pixels, ‖ΔLab‖²/100 + s²‖Δ(y, x)‖² + w‖Δf‖² ("lab"), or ‖Δf‖² alone ("features", the paper's).
+
+    w = 100 softplus(v) ≥ 0 is learnable and starts small, so that a fresh model cuts like Lab. It is learned through κ.
+    compactness: s; .1 for the tokens of a retrofit, 0 for segmentation. compared: how many features f counts here, from the first
+    on; None is all.
+    """
+
+    def __init__(self, source: str = "lab", compactness: float = 0.1, compared: int | None = None) -> None:
+        super().__init__()
+        if source not in SOURCES:
+            raise ValueError(f"the partition is decided by one of {', '.join(SOURCES)}, got {source!r}; choose one of these")
+        coordinate_unit(compactness)
+        self.source, self.compactness, self.compared = source, compactness, compared
+        self.value = nn.Parameter(torch.tensor(math.log(math.expm1(START)))) if source == "lab" else None
+
+    @property
+    def weight(self) -> Tensor | float:
+        """w, a scalar ≥ 0; 1 where features alone decide."""
+        return 1.0 if self.value is None else WEIGHT_SCALE * functional.softplus(self.value)
+
+    @property
+    def sees_colour(self) -> bool:
+        """Whether colours decide as well."""
+        return self.source == "lab"
+
+    @property
+    def unit(self) -> float:
+        """Lab units that one pixel of distance counts; 0 where positions do not decide."""
+        return coordinate_unit(self.compactness) if self.sees_colour else 0.0
+
+    def fixed_count(self, image: Tensor) -> int:
+        """K, the number of planes without gradient of an image (…, C, H, W)."""
+        return int(image.shape[-3]) + (2 if self.unit else 0) if self.sees_colour else 0
+
+    def coordinates(self, image: Tensor) -> tuple[int, int]:
+        """First and end of the planes that are pixel coordinates."""
+        count = self.fixed_count(image)
+        return (count - 2, count) if self.unit else (0, 0)
+
+    def of_features(self, features: Tensor) -> Tensor:
+        """The features that are compared, (…, m, P), of features (…, d, P)."""
+        return features if self.compared is None else features[..., : self.compared, :]
+
+    def colours(self, image: Tensor, kernels: Kernels) -> Tensor:
+        """Colours as planes (C, H·W) float32, Lab for colour images; none where features alone decide."""
+        if self.sees_colour:
+            return kernels.colours(image)
+        return torch.empty((0, int(image.shape[1]) * int(image.shape[2])), device=image.device)
+
+    @torch.no_grad()
+    def scale(self) -> Tensor | float:
+        """Of the features, such that a variance floor of 10 suits them as it suits Lab: 10 √w, or 100 where they alone decide."""
+        return WEIGHT_SCALE if self.value is None else UNIT * torch.as_tensor(self.weight).to(torch.float32).sqrt()
+
+
+@dataclass(frozen=True)
+class PerPatch:
+    """As many regions as the image has square patches of this side, cut-off ones included, as in timm's models."""
+
+    patch: int
+
+    def count(self, shape: tuple[int, int]) -> int:
+        """Regions of an image of height and width `shape`."""
+        return math.ceil(shape[0] / self.patch) * math.ceil(shape[1] / self.patch)
+
+
+TokenBudget = Budget | PerPatch
+
+
+def budget_for(budget: TokenBudget, shape: tuple[int, int]) -> Budget:
+    """The budget of images of height and width `shape`; refuses an exact count that they do not have pixels for."""
+    if isinstance(budget, PerPatch):
+        return Exactly(budget.count(shape))
+    if isinstance(budget, Exactly) and budget.count > shape[0] * shape[1]:
+        size = f"{shape[0]}×{shape[1]}"
+        raise ValueError(f"an image of {size} pixels cannot have {budget.count} regions; ask for {shape[0] * shape[1]} or fewer")
+    return budget
 
 
 class CutRule(NamedTuple):
-    """A merge rule with what the operator needs of it, made once: compilers cannot read enumerations."""
+    """A merge rule and its plain numbers, made once: torch.compile cannot read enumerations."""
 
     rule: MergeRule
     numbers: tuple[float, ...]
@@ -34,7 +121,7 @@ class Cuts:
     """The partition of a batch; for gradients also the fixed planes that decided it, and the levels of the trees."""
 
     partition: Partition
-    count: int  # N, rows per image
+    count: int  # N, tokens per image
     full: bool  # whether every image has N regions
     whole: bool  # whether every region is a node of its tree
     fixed: Tensor | None = None  # (B, K, P), in distances
@@ -45,7 +132,7 @@ class Cuts:
 
 
 def cuts_of_partition(partition: Partition) -> Cuts:
-    """A partition that no tree made."""
+    """The cuts of a partition that was not cut from a tree."""
     return Cuts(partition, *partition.rows, False)
 
 
@@ -59,8 +146,8 @@ def cut_exactly(
     labels, fixed, kept = operators.cut_exactly(
         images, learned, scale, count, distance.sees_colour, distance.unit, rule.numbers, levels, backend
     )
-    rows = min(count, int(images.shape[2] * images.shape[3]))
-    return Cuts(Partition(labels), rows, True, True, *((fixed, kept) if levels else (None, None)))
+    tokens = min(count, int(images.shape[2] * images.shape[3]))
+    return Cuts(Partition(labels), tokens, True, True, *((fixed, kept) if levels else (None, None)))
 
 
 @torch.no_grad()
@@ -96,10 +183,10 @@ def cut_batch(
 
 
 def cut(images: Tensor, features: Tensor, distance: Distance, budget: Budget, rule: CutRule, *, levels: bool, backend: str) -> Cuts:
-    """The cut of a batch, by the shortest way that gives what is asked for; levels: for aggregation, see `Cuts`."""
+    """The cut of a batch by the fastest way that supports the budget; levels: for aggregation, see `Cuts`."""
     if isinstance(budget, Exactly) and (rule.prunable or not levels):
         return cut_exactly(images, features, distance, budget.count, rule, levels=levels, backend=backend)
-    # No compiler can look into it: how many regions come out depends on the pictures.
+    # Not traceable: the number of regions depends on the images.
     uncompiled: Any = torch.compiler.disable(cut_batch)  # type: ignore[no-untyped-call]
     found: Cuts = uncompiled(images, features, distance, budget, rule, levels=levels, backend=backend)
     return found

@@ -1,11 +1,25 @@
 """The encoder: pixels to features. [Section *Subobject Feature Projection*]"""
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
 from pixtree.kernels import kernels_for
 from pixtree.kernels.types import EncoderLayers
-from pixtree.tokenizer.options import EncoderOptions
+
+
+@dataclass(frozen=True)
+class EncoderOptions:
+    """The layers of the encoder, see `Encoder`."""
+
+    channels: int = 3
+    features: int = 8
+    hidden: int = 32
+    kernel_size: int = 2
+    linear: bool = False
+    activation: bool = False
+    corners: bool = False
 
 
 class Encoder(nn.Module):

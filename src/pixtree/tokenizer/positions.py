@@ -1,6 +1,7 @@
 """Positions: where the pixels of a region lie, as a joint histogram at p×p. [Section *Positional Embedding*, `tab:kernelpos`]"""
 
 import math
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as functional
@@ -8,6 +9,15 @@ from torch import Tensor, nn
 
 from pixtree.kernels import kernels_for
 from pixtree.kernels.reference.positions import axis_bins
+
+
+@dataclass(frozen=True)
+class PositionOptions:
+    """positions: bins p per side, 0 for none. position_kernel, bandwidth: how pixels count for bins, see `axis_bins`."""
+
+    positions: int = 16
+    position_kernel: str = "hard"
+    bandwidth: float = 0.3
 
 
 def resampled_table(table: Tensor, bins: int) -> Tensor:

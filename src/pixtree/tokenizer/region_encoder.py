@@ -1,4 +1,4 @@
-"""RegionEncoder: from images to regions with learned features and colours; what reconstruction trains and what ships."""
+"""RegionEncoder: from images to regions with learned features and colours; the part that reconstruction trains and that ships."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,7 @@ from torch import Tensor, nn
 from pixtree.kernels import kernels_for
 from pixtree.runtime.precision import InFullPrecision, full_precision
 from pixtree.tokenizer.aggregation import MODES, Similarity, region_features
-from pixtree.tokenizer.cutting import CutRule, Cuts, cut, cuts_of_partition
-from pixtree.tokenizer.distance import Distance
+from pixtree.tokenizer.cutting import CutRule, Cuts, Distance, cut, cuts_of_partition
 from pixtree.tokenizer.encoder import Encoder
 from pixtree.trees.cuts import Budget
 from pixtree.trees.options import TreeOptions
@@ -18,29 +17,29 @@ from pixtree.trees.partition import Partition
 
 @dataclass(frozen=True, eq=False)
 class EncodedRegions:
-    """The regions of a batch; P = H·W, N rows per image, zeros where an image has fewer regions."""
+    """The regions of a batch; P = H·W, N tokens per image, zeros where an image has fewer regions."""
 
     partition: Partition
     full: bool  # whether every image has N regions
-    picture: Tensor  # x (B, C, H, W), float 0..1
+    images: Tensor  # x (B, C, H, W), float 0..1
     features: Tensor  # f₀ (B, d, P)
     pooled: Tensor  # f* (B, N, d)
     means: Tensor  # x̄* (B, N, C)
     colours: Tensor  # W f* (B, N, C)
-    fixed: Tensor | None  # what else decides the partition, (B, K, P); None without gradients
+    fixed: Tensor | None  # the other planes that decide the partition, (B, K, P); None without gradients
 
     def __repr__(self) -> str:
         return f"EncodedRegions({self.partition!r}, {self.pooled.shape[2]} features)"
 
     @property
     def count(self) -> int:
-        """N, rows per image."""
+        """N, tokens per image."""
         return int(self.pooled.shape[1])
 
     @property
     def pixels(self) -> Tensor:
         """x as planes (B, C, P)."""
-        return self.picture.flatten(2)
+        return self.images.flatten(2)
 
     @property
     def labels(self) -> Tensor:
@@ -49,7 +48,7 @@ class EncodedRegions:
 
 
 def shape_of(images: Tensor) -> tuple[int, int]:
-    """Height and width of images (B, C, H, W), or an error if they are no batch."""
+    """Height and width of images (B, C, H, W), or an error if they are not a batch."""
     if not isinstance(images, Tensor):
         raise TypeError(
             f"a tokenizer takes a tensor (B, C, H, W), uint8 or float in 0..1, got {type(images).__name__}; "
@@ -63,7 +62,7 @@ def shape_of(images: Tensor) -> tuple[int, int]:
 
 
 def pixel_values(images: Tensor, backend: str = "auto") -> Tensor:
-    """Images (B, C, H, W), uint8 or float 0..1, as float32 (float64 stays); floats that mean a byte are that byte."""
+    """Images (B, C, H, W), uint8 or float 0..1, as float32 (float64 stays); floats that stand for a byte become it exactly."""
     shape_of(images)
     if images.dtype == torch.uint8:
         return images.to(torch.float32) / 255.0
@@ -88,7 +87,7 @@ class RegionEncoder(InFullPrecision):
         super().__init__()
         if aggregation not in MODES:
             raise ValueError(f"an aggregation is one of {', '.join(MODES)}, got {aggregation!r}; choose one of these")
-        # The name of weights in files is `decision`, so the distance keeps it.
+        # `decision` is the key of these weights in files, so the distance keeps this attribute.
         self.encoder, self.decision, self.similarity = encoder, distance, similarity
         self.aggregation, self.rule, self.backend = aggregation, CutRule.of(tree.rule), backend
         lift = encoder.residual.weight
@@ -104,7 +103,7 @@ class RegionEncoder(InFullPrecision):
         return features.flatten(2)
 
     def cut(self, images: Tensor, features: Tensor, budget: Budget) -> Cuts:
-        """The partition of images (B, C, H, W) with features (B, d, P), and how its regions came about if gradients ask for it."""
+        """The partition of images (B, C, H, W) with features (B, d, P), and, where gradients need it, the levels of the trees."""
         levels = self.aggregation in ("raw", "normalised") or torch.is_grad_enabled()
         return cut(images, features, self.decision, budget, self.rule, levels=levels, backend=self.backend)
 
@@ -115,30 +114,29 @@ class RegionEncoder(InFullPrecision):
         return self.cut(images, features, budget)
 
     def forward(self, images: Tensor, budget: Budget | None, partition: Partition | Cuts | None = None) -> EncodedRegions:
-        """Regions of images (B, C, H, W), uint8 or float 0..1, by the tree's cut, or as a given partition or cut has them."""
+        """Regions of images (B, C, H, W), uint8 or float 0..1, cut from the tree, or those of a given partition or cut."""
         pixels = self.checked(images)
         with full_precision(pixels.device):
             features = self.encode(pixels)
-            if isinstance(partition, Cuts):
-                return self.pooled(pixels, features, partition)
-            if partition is not None:
-                return self.pooled(pixels, features, cuts_of_partition(partition))
-            assert budget is not None
-            return self.pooled(pixels, features, self.cut(images, features, budget))
+            if partition is None:
+                assert budget is not None
+                partition = self.cut(images, features, budget)
+            cuts = partition if isinstance(partition, Cuts) else cuts_of_partition(partition)
+            return self.pooled(pixels, features, cuts)
 
     def checked(self, images: Tensor) -> Tensor:
         """The values of images, see `pixel_values`, if they have the encoder's channels."""
         pixels, channels = pixel_values(images, self.backend), self.encoder.residual.in_channels
         if pixels.shape[1] != channels:
             raise ValueError(
-                f"this tokenizer takes images of {channels} channels, got {pixels.shape[1]}; convert them or give channels= to it"
+                f"this tokenizer takes images of {channels} channels, got {pixels.shape[1]}; convert them or pass channels="
             )
         return pixels
 
-    def pooled(self, picture: Tensor, features: Tensor, cuts: Cuts) -> EncodedRegions:
+    def pooled(self, images: Tensor, features: Tensor, cuts: Cuts) -> EncodedRegions:
         """Features, means and colours of regions, from pixels (B, C, H, W) and features (B, d, P)."""
         kernels = kernels_for(self.backend, features.device)
-        rows = region_features(features, cuts, self.similarity, self.decision, self.aggregation, kernels)
-        colours = nn.functional.linear(rows, self.colour.weight.to(rows.dtype), self.colour.bias.to(rows.dtype))
-        means = kernels.region_means(picture.flatten(2), cuts.partition.labels.flatten(1), cuts.count)
-        return EncodedRegions(cuts.partition, cuts.full, picture, features, rows, means, colours, cuts.fixed)
+        pooled = region_features(features, cuts, self.similarity, self.decision, self.aggregation, kernels)
+        colours = nn.functional.linear(pooled, self.colour.weight.to(pooled.dtype), self.colour.bias.to(pooled.dtype))
+        means = kernels.region_means(images.flatten(2), cuts.partition.labels.flatten(1), cuts.count)
+        return EncodedRegions(cuts.partition, cuts.full, images, features, pooled, means, colours, cuts.fixed)

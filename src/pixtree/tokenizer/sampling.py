@@ -1,11 +1,34 @@
 """Extraction: every region's bounding box becomes q×q samples, its background dimmed. [`alg:features`]"""
 
+from dataclasses import dataclass
+
 import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from pixtree.kernels import kernels_for
 from pixtree.runtime.transfer import filled
+
+
+@dataclass(frozen=True)
+class SamplingOptions:
+    """How regions are sampled, see `Sampler`.
+
+    patch: q, samples per side of a token.
+    smallest_box: the shortest side of a sampled box in pixels; None is the patch.
+    largest_box: the longest side; 0 means no limit. None means no limit too, except in a retrofit: two patches.
+    mix: where λ starts; 0 and 1 are not learned.
+    """
+
+    patch: int = 16
+    smallest_box: int | None = None
+    largest_box: int | None = None
+    mix: float = 0.9
+
+    @property
+    def boxes(self) -> tuple[int, int | None]:
+        """Shortest and longest side of a box as `Sampler` takes them."""
+        return self.patch if self.smallest_box is None else self.smallest_box, self.largest_box or None
 
 
 def padding(shape: tuple[int, int], patch: int) -> tuple[int, int]:
@@ -35,7 +58,7 @@ def frames(boxes: Tensor, shape: tuple[int, int], smallest: int, largest: int | 
 
     Sides change about the centre of the box, which is then shifted inside the image; no side is longer than the image. Only a box
     at the lower or right border may reach beyond it, into the padding to whole patches: there it grows first, so that the patches
-    of a size that is no multiple of the patch are those of timm.
+    of a size that is not a multiple of the patch are those of timm.
     """
     near, far = boxes[..., :2].to(torch.float32), boxes[..., 2:].to(torch.float32)
     border, missing = filled(shape, near), filled(padding(shape, patch), near)
@@ -53,7 +76,7 @@ def frames(boxes: Tensor, shape: tuple[int, int], smallest: int, largest: int | 
 class Sampler(nn.Module):
     """The extractor with its weights: λ = sigmoid(ℓ), and the background β.
 
-    patch: q. smallest, largest: sides of the sampled boxes in pixels; `largest` None is no limit. mix: where λ starts; 0, which
+    patch: q. smallest, largest: sides of the sampled boxes in pixels; `largest` None means no limit. mix: where λ starts; 0, which
     hides the background, and 1, which shows it, are not learned.
     """
 
@@ -72,7 +95,7 @@ class Sampler(nn.Module):
                 f"expected patch ≥ 1 and 1 ≤ smallest ≤ largest box, got {patch}, {smallest}, {largest}; 16, 16, None are usual"
             )
         if not 0.0 <= mix <= 1.0:
-            raise ValueError(f"λ lies between 0 and 1, got {mix}; 0.9 suits a retrofit, and 0 and 1 stay as they are")
+            raise ValueError(f"λ lies between 0 and 1, got {mix}; 0.9 suits a retrofit, and 0 and 1 are not learned")
         self.smallest, self.largest, self.backend = smallest, largest, backend
         start = torch.tensor(float(mix))
         self.logit = nn.Parameter(torch.logit(start)) if 0.0 < mix < 1.0 else None

@@ -1,26 +1,100 @@
-"""Tokenizer: images to tokens, as one module."""
+"""Tokenizer: images to tokens as one module, and the options it is made of."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from pixtree.runtime.precision import full_precision
+from pixtree.kernels import kernels_for
+from pixtree.runtime.precision import InFullPrecision, full_precision
 from pixtree.tokenizer.aggregation import SIMILARITIES, Similarity
-from pixtree.tokenizer.counts import TokenBudget, budget_for
-from pixtree.tokenizer.cutting import Cuts
-from pixtree.tokenizer.distance import Distance
-from pixtree.tokenizer.encoder import Encoder
+from pixtree.tokenizer.cutting import Cuts, Distance, TokenBudget, budget_for
+from pixtree.tokenizer.encoder import Encoder, EncoderOptions
 from pixtree.tokenizer.gradients import GradientHistogram
-from pixtree.tokenizer.normalisation import Normalisation
-from pixtree.tokenizer.options import Options
-from pixtree.tokenizer.positions import Positions
+from pixtree.tokenizer.positions import PositionOptions, Positions
 from pixtree.tokenizer.region_encoder import EncodedRegions, RegionEncoder, shape_of
-from pixtree.tokenizer.sampling import Sampler
+from pixtree.tokenizer.sampling import Sampler, SamplingOptions
 from pixtree.tokenizer.tokens import Tokens
 from pixtree.trees.criteria import Criterion
 from pixtree.trees.cuts import Budget, Exactly
+from pixtree.trees.options import TreeOptions
 from pixtree.trees.partition import Partition
+
+NEXT_TO_COLOURS = 3  # features: with Lab and two coordinates they make eight channels, the width of a vector register
+
+
+@dataclass(frozen=True)
+class Options:
+    """Everything that a tokenizer is made of.
+
+    width: D, the length of a token; None leaves tokens as their C·q·q samples, without projection and positions.
+    decision: the source of the distance between pixels, "lab" (colour, positions and w·f) or "features" (f alone).
+    compared: how many of the d features the distance compares, from the first on; None: 3 next to colours, all without them.
+    aggregation, kernel: how regions weigh their members, see `aggregate`.
+    gradients: bins of gradient histograms, 0 for none. prefix: class and register tokens.
+    mean, std: normalisation of the samples, per channel.
+    """
+
+    encoder: EncoderOptions = field(default=EncoderOptions())
+    tree: TreeOptions = field(default=TreeOptions(similarity="likelihood", compactness=0.1))
+    sampling: SamplingOptions = field(default=SamplingOptions())
+    placing: PositionOptions = field(default=PositionOptions())
+    width: int | None = 384
+    decision: str = "lab"
+    compared: int | None = None
+    aggregation: str = "straight"
+    kernel: str = "gaussian"
+    gradients: int = 0
+    prefix: int = 1
+    mean: tuple[float, ...] = (0.5, 0.5, 0.5)
+    std: tuple[float, ...] = (0.5, 0.5, 0.5)
+
+    @property
+    def compared_features(self) -> int:
+        """`compared` as a number."""
+        usual = min(NEXT_TO_COLOURS, self.encoder.features) if self.decision == "lab" else self.encoder.features
+        return usual if self.compared is None else self.compared
+
+    def changed(self, **values: Any) -> "Options":
+        """The same with other values, by flat names: `options.changed(compactness=0.0, hidden=16)`."""
+        unknown = sorted(set(values) - set(self.flat()))
+        if unknown:
+            known = ", ".join(self.flat())
+            raise TypeError(f"a tokenizer has no option {', '.join(unknown)}; it has {known}")
+        groups: dict[str, Any] = {}
+        for name, group in _groups(self).items():
+            own = {key: value for key, value in values.items() if key in _names(group)}
+            groups[name] = replace(group, **own) if own else group
+        return replace(self, **groups, **{key: value for key, value in values.items() if key in _names(self)})
+
+    def flat(self) -> dict[str, Any]:
+        """All values by their flat names, as `config.json` keeps them."""
+        found: dict[str, Any] = {}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            found |= {name: getattr(value, name) for name in _names(value)} if is_dataclass(value) else {one.name: value}
+        return found
+
+
+def options_from(values: Mapping[str, Any]) -> Options:
+    """Options from flat values, such as those of a `config.json`; missing ones have their defaults.
+
+    Files of version 0.1 lack the number of compared features: there, all were compared.
+    """
+    known = {"compared": values.get("features", Options().encoder.features), **values}
+    return Options().changed(**{key: tuple(value) if isinstance(value, list) else value for key, value in known.items()})
+
+
+def _groups(options: Options) -> dict[str, Any]:
+    return {one.name: getattr(options, one.name) for one in fields(options) if is_dataclass(getattr(options, one.name))}
+
+
+def _names(value: Any) -> list[str]:
+    """Names of the plain fields of a dataclass."""
+    return [one.name for one in fields(value) if not is_dataclass(getattr(value, one.name))]
+
 
 PAPER = Options().changed(
     decision="features", similarity="gaussian", aggregation="raw", kernel="gaussian", compactness=0.0, mix=0.5
@@ -51,7 +125,7 @@ def paper_changes(**changes: Any) -> dict[str, Any]:
 
 
 def check_aggregation(options: Options, source: str) -> None:
-    """Refuse weights that need the rounds of the tree for regions that another `source` made."""
+    """Refuse weights that need the rounds of the tree for regions from another `source`."""
     if options.aggregation in TREE_WEIGHTS:
         raise ValueError(
             f"{options.aggregation} weights follow the rounds of the tree, got regions of {source}; "
@@ -59,8 +133,30 @@ def check_aggregation(options: Options, source: str) -> None:
         )
 
 
+class Normalisation(InFullPrecision):
+    """(x − mean) / std per channel, as scale · x + shift."""
+
+    def __init__(self, mean: tuple[float, ...], std: tuple[float, ...], channels: int) -> None:
+        super().__init__()
+        if len(mean) != channels or len(std) != channels:
+            raise ValueError(f"mean and std need one value per channel ({channels}), got {mean} and {std}; give as many")
+        scale = 1.0 / torch.tensor(std)
+        for name, values in (("mean", torch.tensor(mean)), ("std", torch.tensor(std)), ("scale", scale)):
+            self.register_buffer(name, values, persistent=False)
+        self.register_buffer("shift", -torch.tensor(mean) * scale, persistent=False)
+
+    mean: Tensor  # (C,) each
+    std: Tensor
+    scale: Tensor
+    shift: Tensor
+
+    def undone(self, images: Tensor, backend: str = "auto") -> Tensor:
+        """Pixels 0..1 of normalised images (B, C, H, W)."""
+        return kernels_for(backend, images.device).denormalised(images, self.mean, self.std)
+
+
 class Tokenizer(nn.Module):
-    """Images to tokens: encode, cut the tree, aggregate, inject, sample, project. Deterministic, and each image is on its own.
+    """Images to tokens: encode, cut the tree, aggregate, inject, sample, project. Deterministic; each image independently.
 
     budget: the number of tokens, `Exactly(n)` (no padding), `AtMost(n)`, `Criterion("aicc")` or `Level(t)`.
     options: an `Options`, or its values as keywords.
@@ -124,7 +220,7 @@ class Tokenizer(nn.Module):
         """Tokens of images (B, C, H, W), uint8 or float 0..1.
 
         A given partition, such as square patches, takes the tree's place; a given budget that of the tokenizer's own. Raw and
-        normalised weights follow the rounds of the tree, so they refuse a partition. What `cut` gave is no such partition: its
+        normalised weights follow the rounds of the tree, so they refuse a partition. The result of `cut` is accepted: its
         tokens have the same values and gradients as if they were cut here.
         """
         return self.embed(self.encode(images, partition, budget))
@@ -135,7 +231,7 @@ class Tokenizer(nn.Module):
             return self.encode(images, budget=budget).partition
 
     def cut(self, images: Tensor, budget: Budget | None = None) -> Cuts:
-        """The partition and, where gradients are asked for, how its regions came about; see `forward`."""
+        """The partition and, where gradients need it, the levels of the trees; see `forward`."""
         return self.regions.cut_images(images, budget_for(budget or self.budget, shape_of(images)))
 
     def encode(self, images: Tensor, partition: Partition | Cuts | None = None, budget: Budget | None = None) -> EncodedRegions:
@@ -148,7 +244,7 @@ class Tokenizer(nn.Module):
 
     def samples(self, regions: EncodedRegions) -> Tensor:
         """F(S), (B, N, C, q, q), in units of the pixels normalised by mean and std."""
-        pixels, normal = regions.picture, self.normalisation
+        pixels, normal = regions.images, self.normalisation
         scale, shift = (one.to(pixels.dtype) for one in (normal.scale, normal.shift))
         tokens: Tensor = self.sampler(pixels, regions.colours - regions.means, scale, shift, regions.partition.labels)
         return tokens
@@ -163,7 +259,7 @@ class Tokenizer(nn.Module):
             features = features + self.positions(labels, count)
         if self.gradients is not None:
             with full_precision(labels.device):
-                features = features + self.gradients(regions.picture, labels, count)
+                features = features + self.gradients(regions.images, labels, count)
         valid = torch.ones((len(labels), count), dtype=torch.bool, device=labels.device)
         if not regions.full:
             valid = torch.arange(count, device=labels.device) < regions.partition.counts[:, None]

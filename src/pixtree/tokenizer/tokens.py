@@ -14,7 +14,7 @@ class Tokens:
     """Token i of an image is region i of its partition.
 
     features: (B, N, D), zeros where not valid. valid: (B, N) bool. prefix: (B, K, D), the class and register tokens.
-    full: whether every row is valid, so that attention needs no mask; known without asking the device.
+    full: whether every token is valid, so that attention needs no mask; known without a copy from the device.
     """
 
     features: Tensor
@@ -25,11 +25,11 @@ class Tokens:
     backend: str = "auto"
 
     def __repr__(self) -> str:
-        batch, rows, width = self.features.shape
+        batch, count, width = self.features.shape
         prefix = self.prefix.shape[1]
         before = "" if prefix == 0 else f", {prefix} prefix token{'' if prefix == 1 else 's'}"
         padded = "" if self.full else ", padded"
-        return f"Tokens({batch} image{'' if batch == 1 else 's'}, {rows} tokens of {width} numbers{padded}{before})"
+        return f"Tokens({batch} image{'' if batch == 1 else 's'}, {count} tokens of {width} numbers{padded}{before})"
 
     def _repr_png_(self) -> bytes:
         return self.partition._repr_png_()
@@ -45,7 +45,7 @@ class Tokens:
         return torch.cat((self.prefix, self.features), dim=1)
 
     def sequence_mask(self) -> Tensor | None:
-        """Which rows of `sequence` attention may see, (B, K + N) bool; None where it may see all."""
+        """Which tokens of `sequence` attention may see, (B, K + N) bool; None if all."""
         if self.full:
             return None
         seen = torch.ones(self.prefix.shape[:2], dtype=torch.bool, device=self.valid.device)
@@ -59,10 +59,13 @@ class Tokens:
         >>> tokens.to_pixels(torch.arange(16.0)[None, :, None]).shape
         torch.Size([1, 1, 48, 64])
         """
-        labels = self.partition.labels
-        if values.shape[:2] != self.valid.shape or values.ndim != 3:
-            raise ValueError(
-                f"expected values (B, N, C) with B, N = {tuple(self.valid.shape)}, got {tuple(values.shape)}; drop prefix rows"
-            )
-        planes = kernels_for(self.backend, values.device).paint(values, labels.flatten(1))
-        return planes.view(*planes.shape[:2], *labels.shape[1:])
+        expected = tuple(self.valid.shape)
+        if values.shape[:2] != expected or values.ndim != 3:
+            raise ValueError(f"expected values (B, N, C) with B, N = {expected}, got {tuple(values.shape)}; drop prefix tokens")
+        return painted(values, self.partition.labels, self.backend)
+
+
+def painted(values: Tensor, labels: Tensor, backend: str = "auto") -> Tensor:
+    """Values (B, N, C) of tokens over the pixels of labels (B, H, W), (B, C, H, W); differentiable."""
+    planes = kernels_for(backend, values.device).paint(values, labels.flatten(1))
+    return planes.view(*planes.shape[:2], *labels.shape[1:])

@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from pixtree.files import replacing
-from pixtree.tokenizer.options import Options
 from pixtree.tokenizer.region_encoder import RegionEncoder
-from pixtree.tokenizer.tokenizer import region_encoder
+from pixtree.tokenizer.tokenizer import Options, region_encoder
 
 SHIPPED = "pretrained.safetensors"
-COMPARED = "compared"  # how many features the distance compares: files of version 0.1 do not say it
+COMPARED = "compared"  # how many features the distance compares; absent in files of version 0.1
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 RELEASE_OPTIONS = Options().changed(
     decision="features",
@@ -29,18 +28,18 @@ RELEASE_OPTIONS = Options().changed(
 
 @dataclass(frozen=True)
 class Weights:
-    """Tensors of a region encoder by name, and a few words about them."""
+    """Tensors of a region encoder by name, and metadata about them."""
 
     tensors: Mapping[str, Tensor]
     about: Mapping[str, str]
 
     def into(self, regions: RegionEncoder) -> None:
-        """Copy the tensors into an encoder of the same make; those of version 0.1 are turned first, see `turned`."""
+        """Copy the tensors into an encoder with the same options; those of version 0.1 are turned first, see `turned`."""
         own, compared, lift = regions.state_dict(), regions.decision.compared, self.tensors.get("encoder.residual.weight")
-        told = self.about.get(COMPARED)
-        if told is not None and told != str(compared):
-            raise ValueError(f"these weights compare {told} features and the encoder {compared}; create it with compared={told}")
-        if told is None and lift is not None and compared is not None and compared < len(lift):
+        kept = self.about.get(COMPARED)
+        if kept is not None and kept != str(compared):
+            raise ValueError(f"these weights compare {kept} features and the encoder {compared}; create it with compared={kept}")
+        if kept is None and lift is not None and compared is not None and compared < len(lift):
             turned(self, compared).into(regions)
             return
         wrong = [
@@ -60,7 +59,7 @@ class Weights:
 def turned(weights: Weights, compared: int) -> Weights:
     """Weights whose distance compares `compared` of the d features, from weights of version 0.1, which compared all of them.
 
-    A turn of the features: W f*, and distances over all of them, stay as they are. The span of A's columns comes first, nearest to
+    A turn of the features: W f*, and distances over all of them, stay the same. The span of A's columns comes first, nearest to
     the axes of colour; there features start, and training with means leaves them next to nothing outside. The likelihood counts a
     channel as often as there are such, so w grows by d / compared.
     """
@@ -111,8 +110,8 @@ def from_release(state: Mapping[str, Tensor], backend: str = "auto") -> RegionEn
     """The authors' released encoder (`r2v.pth`, an ordered dict of tensors) in our engine.
 
     Batch norms and ImageNet's mean and deviation, which it expects its images normalised by, are folded into the convolutions and
-    W, so that it takes values in 0..1 and gives colours in 0..1. What has no place here is left out: `varproj` (a region may pick
-    itself there) and the gradient operator, which has no trained part.
+    W, so that it maps values in 0..1 to colours in 0..1. Left out are `varproj` (a region may pick itself there) and the gradient
+    operator, which has no trained part.
     """
     needed = [f"conv.{name}.{part}" for name in ("ds.0", "ds.1", "cv.0", "cv.1", "cv.3", "cv.4") for part in ("weight", "bias")]
     missing = [name for name in [*needed, "linear.weight", "linear.bias"] if name not in state]

@@ -13,7 +13,7 @@ from pixtree.models.coarsening import CoarseViT, coarsen
 from pixtree.models.retrofit import retrofit
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
-from pixtree.models.weights import named_model
+from pixtree.models.zoo import named_model
 from pixtree.tokenizer.tokens import Tokens
 from pixtree.training.batches import Item
 from pixtree.training.loop import Objective

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from pixtree.models import scratch
+from pixtree.models import zoo
 from pixtree.models.checkpoint import CONFIG
 from pixtree.models.retrofit import retrofit
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
-from pixtree.models.weights import load_weights as fill
+from pixtree.models.zoo import load_weights as fill
 from pixtree.tokenizer.tokenizer import PAPER_BUDGET, TREE_WEIGHTS, paper_changes
 from pixtree.tokenizer.weights import load_weights, shipped_weights
 from pixtree.training.recipe import GIVEN, Model
@@ -39,7 +39,7 @@ def learner_of(model: Model, classes: int, *, weights: bool = True) -> Any:
 
 def check_name(model: Model) -> None:
     """Refuse settings that do not go together; names that timm does not know are refused when the model is created."""
-    own = model.name in scratch.NAMES
+    own = model.name in zoo.NAMES
     if own and model.tokenizer is not None:
         raise ValueError(f"{model.name} has its tokenizer by its name, got model.tokenizer={model.tokenizer}; remove it")
     if own and model.start == "timm":
@@ -66,13 +66,13 @@ def set_drop_path(learner: Any, rate: float) -> None:
 
 def _fresh(model: Model, pretrained: bool = False) -> Any:
     """The model as timm or pixtree creates it."""
-    if model.name in scratch.NAMES:
+    if model.name in zoo.NAMES:
         options: dict[str, Any] = {"img_size": model.image_size, **model.arguments}
         if model.tokens is not None:
             options["tokens"] = model.tokens
-        return timm.create_model(model.name, position_resolution=model.position_resolution or scratch.POSITION_BINS, **options)
+        return timm.create_model(model.name, position_resolution=model.position_resolution or zoo.POSITION_BINS, **options)
     if not timm.is_model(model.name.partition(".")[0]):
-        raise ValueError(f"expected the name of a model of timm or of {', '.join(scratch.NAMES)}, got {model.name!r}; check it")
+        raise ValueError(f"expected the name of a model of timm or of {', '.join(zoo.NAMES)}, got {model.name!r}; check it")
     return _with_regions(timm.create_model(model.name, pretrained=pretrained, **model.arguments), model)
 
 
@@ -107,7 +107,7 @@ def _started(model: Model) -> Any:
         raise FileNotFoundError(
             f"expected a folder of a run or a .safetensors file to start from, found none at {model.start!r}; check the path"
         )
-    if model.name in scratch.NAMES:
+    if model.name in zoo.NAMES:
         raise ValueError(f"{model.name} starts fresh or from the folder of a run, got the file {model.start!r}; give the folder")
     vit = timm.create_model(model.name, pretrained=False, **model.arguments)
     fill(vit, model.name, path)
@@ -136,7 +136,7 @@ def _continued(model: Model, folder: Path) -> Any:
 
 def _architecture(name: str) -> str:
     """timm's name of the model that holds the blocks."""
-    if name in scratch.NAMES:
+    if name in zoo.NAMES:
         return f"vit_{name.rpartition('_')[2]}_patch16_224"
     return name.partition(".")[0]
 

@@ -9,9 +9,8 @@ from pixtree.kernels import kernels_for
 from pixtree.kernels.reference.aggregation import Kernel, Rows, log_kernel
 from pixtree.runtime.transfer import scalar
 from pixtree.tokenizer.injection import reconstruction_loss
-from pixtree.tokenizer.options import Options
 from pixtree.tokenizer.region_encoder import EncodedRegions, RegionEncoder
-from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET
+from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, Options
 from pixtree.training.loop import Objective
 from pixtree.training.recipe import Encoder, Reconstruction
 from pixtree.trees.cuts import Budget, Exactly

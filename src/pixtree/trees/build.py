@@ -1,4 +1,6 @@
-"""Images and features to Hierarchy."""
+"""From images and features to trees, and to the partitions of whole batches."""
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -6,9 +8,30 @@ from torch import Tensor
 from pixtree.kernels import kernels_for
 from pixtree.kernels.planes import checked_planes
 from pixtree.kernels.types import ExactCut, MergeRule, Place
-from pixtree.trees.features import image_planes
+from pixtree.runtime.threads import each
+from pixtree.trees.cuts import Budget, Exactly, cut, relaxed
 from pixtree.trees.hierarchy import Hierarchy
-from pixtree.trees.options import TreeOptions
+from pixtree.trees.options import TreeOptions, coordinate_unit
+from pixtree.trees.partition import Partition
+
+
+class Planes(NamedTuple):
+    """The features of an image that its tree is built from."""
+
+    values: Tensor  # (C', H·W) float32
+    shape: tuple[int, int]
+    coordinates: tuple[int, int]  # first and end of the planes that are pixel coordinates
+
+
+def image_planes(image: Tensor, compactness: float, backend: str = "auto") -> Planes:
+    """The planes of a checked image (C, H, W): its colours, then its coordinates if compactness is above 0."""
+    kernels, unit = kernels_for(backend, image.device), coordinate_unit(compactness)
+    shape = (int(image.shape[1]), int(image.shape[2]))
+    colours = kernels.colours(image)
+    if not unit:
+        return Planes(colours, shape, (0, 0))
+    count = int(colours.shape[0])
+    return Planes(torch.cat((colours, kernels.coordinates(shape, unit, image.device))), shape, (count, count + 2))
 
 
 def hierarchy_of_planes(
@@ -33,9 +56,7 @@ def hierarchy_of_planes(
     planes = checked_planes(features, shape, rule.floor, kernels)
     inside = torch.ones(shape, dtype=torch.bool, device=planes.device) if mask is None else mask.to(planes.device)
     if inside.dtype != torch.bool or tuple(inside.shape) != tuple(shape) or not bool(inside.any()):
-        raise ValueError(
-            f"a mask must be bool, of shape {shape}, with a pixel inside, got {inside.dtype} {tuple(inside.shape)}; check it"
-        )
+        raise ValueError(f"a mask must be bool {shape} with a pixel inside, got {inside.dtype} {tuple(inside.shape)}; check it")
     if mask is not None:
         planes = planes[:, inside.flatten()].contiguous()
     tree = kernels.build(planes, inside, rule, picks, place)
@@ -66,7 +87,34 @@ def hierarchy_of_image(
 def exact_cut_of_planes(
     features: Tensor, shape: tuple[int, int], count: int, rule: MergeRule = TreeOptions().rule, backend: str = "auto"
 ) -> ExactCut:
-    """The cut with exactly min(count, H·W) regions of the tree that `hierarchy_of_planes` gives, mostly without making it."""
+    """The cut with exactly min(count, H·W) regions of the tree of `hierarchy_of_planes`, mostly without building the whole tree."""
     kernels = kernels_for(backend, features.device)
     planes = checked_planes(features, shape, rule.floor, kernels)
     return kernels.exact_cut(planes, shape, rule, min(count, planes.shape[1]))
+
+
+def partition_images(
+    images: Tensor,
+    budget: Budget,
+    options: TreeOptions = TreeOptions(),
+    *,
+    mask: Tensor | None = None,
+    relax: bool = False,
+    backend: str = "auto",
+) -> Partition:
+    """The partition of images (B, C, H, W) under one budget; `relax` polishes boundaries.
+
+    Images run in threads (`PIXTREE_THREADS`); the result does not depend on their number.
+    """
+
+    def labels_of(image: Tensor) -> Tensor:
+        planes, shape, coordinates = image_planes(image, options.compactness, backend)
+        if mask is not None or not isinstance(budget, Exactly):
+            tree = hierarchy_of_planes(planes, shape, options.rule, mask=mask, coordinates=coordinates, backend=backend)
+            return cut(tree, budget, relax=relax).labels[0]
+        labels = exact_cut_of_planes(planes, shape, budget.count, options.rule, backend).labels.view(shape)
+        if not relax:
+            return labels
+        return relaxed(labels, planes.view(-1, *shape), kernels_for(backend, image.device), options.floor)
+
+    return Partition(torch.stack(each(labels_of, images.unbind())))

@@ -113,7 +113,7 @@ def degrees_of_freedom(tree: TreeStructure, single_volume: float = 0.0) -> Tenso
 def misfit(tree: TreeStructure, criterion: Criterion) -> Tensor:
     """−2 log L(S) per node, (2M−1,) float64, with variances raised by the floor; without constants a flat region has 0.
 
-    The data are the planes that are no pixel coordinates: those shape the tree, but say nothing about the picture.
+    The data are all planes except pixel coordinates, which shape the tree but carry no information about the image.
 
     Gaussian with diagonal covariance, n Σ_c log(1 + σ_c²/φ) [`eq:loglhsigma`], or the generalised normal of shape b,
     (2n/b) Σ_c log(1 + α_c^b/α_φ^b), whose α_φ has variance φ; NaN at nodes that are not a level's region.
@@ -140,7 +140,7 @@ def likelihood_constant(criterion: Criterion) -> float:
 
 
 def scale_powers(tree: TreeStructure, shape: float) -> Tensor:
-    """α̂^b = (b/n) Σ|x − μ|^b per node and channel, (2M−1, C) float64, from the pixels; NaN where a node is no level's region."""
+    """α̂^b = (b/n) Σ|x − μ|^b per node and channel, (2M−1, C) float64, from the pixels; NaN at nodes of no level."""
     powers = torch.full_like(tree.mean, torch.nan, dtype=torch.float64)
     features = tree.features.T.to(torch.float64)
     for level in range(tree.levels + 1):

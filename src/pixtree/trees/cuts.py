@@ -6,10 +6,13 @@ from numbers import Integral
 import torch
 from torch import Tensor
 
+from pixtree.kernels import Kernels
 from pixtree.trees.criteria import Criterion, scores
 from pixtree.trees.partition import Partition
-from pixtree.trees.relax import relax_boundaries
 from pixtree.trees.structure import TreeStructure
+
+SWEEPS = 4  # of boundary polishing
+SMOOTHNESS = 0.2  # the worth of one more neighbour of the same region, as a log-likelihood
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ def budget_of(
     level: int | None = None,
     budget: Budget | None = None,
 ) -> Budget:
-    """The one budget that is asked for; `at_most` and `criterion` go together."""
+    """The one budget that is given; `at_most` and `criterion` go together."""
     if isinstance(criterion, str):
         criterion = Criterion(criterion)
     if at_most is not None:
@@ -91,9 +94,7 @@ def budget_of(
     chosen += [] if level is None else [Level(level)]
     chosen += [] if budget is None else [budget]
     if len(chosen) != 1:
-        raise ValueError(
-            f"a cut needs one of tokens=, criterion=, at_most=, level= or budget=, got {len(chosen)} of them; give exactly one"
-        )
+        raise ValueError(f"a cut needs one of tokens=, criterion=, at_most=, level= or budget=, got {len(chosen)}; give one")
     return chosen[0]
 
 
@@ -114,9 +115,7 @@ def opened_nodes(tree: TreeStructure, budget: Budget) -> Tensor:
 def _largest(tree: TreeStructure, count: int, among: Tensor | None = None) -> Tensor:
     """The count − 1 nodes of largest (scale, id), all of them or those `among` an upper set."""
     if count < tree.pieces:
-        raise ValueError(
-            f"the mask has {tree.pieces} pieces that do not touch, got {count} regions for them; ask for {tree.pieces} or more"
-        )
+        raise ValueError(f"the mask has {tree.pieces} pieces that do not touch, got {count} regions; ask for {tree.pieces} or more")
     splits = min(int(count), tree.leaves) - 1
     if among is not None:
         return tree.kernels.select_largest(torch.where(among, tree.scale, -1.0), splits)
@@ -125,15 +124,6 @@ def _largest(tree: TreeStructure, count: int, among: Tensor | None = None) -> Te
 
 def _cheapest(tree: TreeStructure, criterion: Criterion) -> Tensor:
     return tree.kernels.cheapest_cut(scores(tree, criterion), tree.left, tree.right)[0]
-
-
-def _paint(tree: TreeStructure, leaf_labels: Tensor) -> Tensor:
-    """Labels of the leaves as a label map (H, W) int32, −1 outside the mask."""
-    if tree.mask is None:
-        return leaf_labels.view(tree.shape)
-    labels = torch.full(tree.shape, -1, dtype=torch.int32, device=leaf_labels.device)
-    labels[tree.mask] = leaf_labels
-    return labels
 
 
 def criterion_of(budget: Budget) -> Criterion | None:
@@ -150,12 +140,12 @@ def is_whole(budget: Budget) -> bool:
 def cut_labels(tree: TreeStructure, budget: Budget) -> Tensor:
     """The regions of one image under a budget, (H, W) int32, −1 outside the mask."""
     criterion = criterion_of(budget)
-    if criterion is None or criterion.rule == "optimal":
-        return _paint(tree, tree.kernels.cut_labels(tree.parent, opened_nodes(tree, budget)))
+    if criterion is None or is_whole(budget):
+        return tree.over_pixels(tree.kernels.cut_labels(tree.parent, opened_nodes(tree, budget)), -1)
     # The rule of the authors' released code: each pixel takes its best-scoring ancestor, and torn regions fall into pieces.
     score = scores(tree, criterion)
     node = tree.kernels.best_ancestors(score.masked_fill(score.isnan(), torch.inf), tree.parent)
-    labels = tree.kernels.connected_pieces(_paint(tree, node.to(torch.int32)))
+    labels = tree.kernels.connected_pieces(tree.over_pixels(node.to(torch.int32), -1))
     return merged(tree, labels, budget.count) if isinstance(budget, AtMost) else labels
 
 
@@ -187,7 +177,7 @@ def merged(tree: TreeStructure, labels: Tensor, count: int) -> Tensor:
             root[max(ends)] = min(ends)
             left -= 1
     if left > count:
-        raise ValueError(f"the mask has {left} pieces that do not touch, got {count} regions for them; ask for {left} or more")
+        raise ValueError(f"the mask has {left} pieces that do not touch, got {count} regions; ask for {left} or more")
     joined = torch.tensor([_root(root, region) for region in range(regions)], dtype=torch.int32, device=labels.device)
     outside = labels < 0
     return tree.kernels.connected_pieces(joined[labels.clamp_min(0).to(torch.int64)].masked_fill(outside, -1))
@@ -204,3 +194,21 @@ def cut(tree: TreeStructure, budget: Budget, *, relax: bool = False) -> Partitio
     """The partition of one image under a budget; `relax` polishes its boundaries, after which it is no longer nested."""
     partition = Partition(cut_labels(tree, budget)[None], tree)
     return relax_boundaries(partition, tree) if relax else partition
+
+
+def relax_boundaries(
+    partition: Partition, tree: TreeStructure, *, sweeps: int = SWEEPS, smoothness: float = SMOOTHNESS
+) -> Partition:
+    """The partition with polished boundaries: same count, every region still 4-connected; no longer a cut of the tree."""
+    features = tree.over_pixels(tree.features, 0.0)
+    labels = relaxed(partition.labels[0], features, tree.kernels, tree.rule.floor, sweeps=sweeps, smoothness=smoothness)
+    return Partition(labels[None], tree)
+
+
+def relaxed(
+    labels: Tensor, features: Tensor, kernels: Kernels, floor: float, *, sweeps: int = SWEEPS, smoothness: float = SMOOTHNESS
+) -> Tensor:
+    """Labels (H, W) int32 with polished boundaries, from planes (C, H, W); `floor` is the variance φ of a flat region."""
+    moved = kernels.relax(labels, features, sweeps, smoothness, floor)
+    # A moved first pixel changes the order of the regions, so they are numbered anew.
+    return kernels.connected_pieces(moved)

@@ -53,8 +53,7 @@ def _parts(tree: TreeStructure, region: Tensor, count: int) -> Tensor:
     under = _under(tree, node)
     if torch.equal(under[: tree.leaves], region[tree.inside]):
         return _nested(tree, node, under, count)
-    features = tree.features.new_zeros((tree.features.shape[0], region.numel()))
-    features[:, tree.inside.flatten()] = tree.features
+    features = tree.over_pixels(tree.features, 0.0).flatten(1)
     own = hierarchy_of_planes(features, tree.shape, tree.rule, mask=region, coordinates=tree.coordinates, backend=tree.backend)
     return cut_labels(own, Exactly(count))
 
@@ -85,9 +84,7 @@ def _nested(tree: TreeStructure, node: int, under: Tensor, count: int) -> Tensor
     opened[torch.topk(rank, count - 1, largest=False).indices] = True
     while (node := int(tree.parent[node])) >= 0:
         opened[node - tree.leaves] = True
-    labels = torch.full(tree.shape, -1, dtype=torch.int32, device=rank.device)
-    labels[tree.inside] = tree.kernels.cut_labels(tree.parent, opened)
-    return labels
+    return tree.over_pixels(tree.kernels.cut_labels(tree.parent, opened), -1)
 
 
 def _of_one_image(partition: Partition) -> Tensor:

@@ -2,19 +2,21 @@
 
 import os
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pixtree.images.arrays import arranged, channels_first
 from pixtree.trees.criteria import Criterion
-from pixtree.trees.cuts import Budget, Level, budget_of, cut
+from pixtree.trees.cuts import Budget, Exactly, Level, budget_of, cut, opened_nodes
 from pixtree.trees.partition import Partition
 from pixtree.trees.storage import read_fields, write_tree
 from pixtree.trees.structure import TreeStructure
-from pixtree.trees.table import Table, region_table
+
+Table = dict[str, NDArray[Any]]
 
 
 class Contours(NamedTuple):
@@ -32,7 +34,7 @@ class Contours(NamedTuple):
 
     def _repr_png_(self) -> bytes:
         from pixtree.files import png
-        from pixtree.trees.pictures import contour_map
+        from pixtree.trees.previews import contour_map
 
         return png(contour_map(self))
 
@@ -109,10 +111,10 @@ class Hierarchy(TreeStructure):
         return Contours(right, down.masked_fill(self.inside[1:] != self.inside[:-1], 0))
 
     def table(self, tokens: int | None = None, *, values: NDArray[np.generic] | Tensor | None = None) -> Table:
-        """The regions of the nested cut with `tokens` regions and all that they merge into, as columns: a dict of arrays.
+        """The regions of the nested cut with `tokens` regions and all regions that they merge into, as columns: a dict of arrays.
 
         Row i < n is region i of `cut(tokens=n)`; the n − 1 rows after them are its unions, the whole image last. Without `tokens`
-        there is a row for every node of the tree. pandas.DataFrame takes the dict as it is.
+        there is a row for every node of the tree. pandas.DataFrame accepts the dict.
 
         node: index of the region in the arrays of this tree.
         parent: row of the region that this one merges into, −1 for the last.
@@ -120,8 +122,8 @@ class Hierarchy(TreeStructure):
         area, perimeter: its pixels, and the pixel edges around it, those at the image's border included.
         top, left, bottom, right: its box, the last two exclusive.
 
-        The columns mean_0, mean_1 and so on are means of what the tree was built from (L, a, b of colours; L of grey; 100 times
-        the value of other channels), or of your own `values` (H, W) or (H, W, C).
+        The columns mean_0, mean_1 and so on are means of the tree's features (L, a, b of colours; L of grey; 100 times the value of
+        other channels), or of your own `values` (H, W) or (H, W, C).
 
         >>> import numpy as np, pixtree
         >>> image = np.zeros((40, 60), np.uint8)
@@ -130,7 +132,24 @@ class Hierarchy(TreeStructure):
         >>> table["area"].tolist(), table["mean_0"].round().tolist(), table["parent"].tolist(), table["perimeter"].tolist()
         ([2000, 400, 2400], [0.0, 200.0, 33.0], [2, 2, -1], [280, 80, 200])
         """
-        return region_table(self, tokens, values)
+        rows = _rows(self, self.leaves if tokens is None else tokens)
+        place = torch.full((2 * self.leaves,), -1, dtype=torch.int64, device=rows.device)
+        place[rows] = torch.arange(len(rows), device=rows.device)
+        parent = place[self.parent.to(torch.int64)[rows]]  # the root's is -1, and the last place belongs to no node
+        area = self.size[rows].to(torch.int64)
+        columns: dict[str, Tensor] = {
+            "node": rows,
+            "parent": parent,
+            "level": self.level[rows],
+            "altitude": self.altitude[rows],
+            "area": area,
+            # A pixel has four sides; an edge inside a region hides two of them.
+            "perimeter": 4 * area - 2 * self.volume[rows].to(torch.int64),
+        }
+        columns |= dict(zip(("top", "left", "bottom", "right"), self.box[rows].unbind(1), strict=True))
+        means = self.mean[:, self.content] if values is None else _means_of(self, values)
+        columns |= {f"mean_{channel}": means[rows, channel] for channel in range(means.shape[1])}
+        return {name: column.cpu().numpy() for name, column in columns.items()}
 
     def to_higra(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Parents and altitudes as Higra has them: the root is its own parent; altitudes are M − 1 − rank.
@@ -169,3 +188,28 @@ class Hierarchy(TreeStructure):
     def load(cls, path: str | os.PathLike[str], backend: str = "auto") -> "Hierarchy":
         """Read a tree that `save` wrote."""
         return cls(backend=backend, **read_fields(path))
+
+
+def _rows(tree: TreeStructure, count: int) -> Tensor:
+    """The nodes of the nested cut, in the order of its labels, then the nodes that it splits, ascending: (2n − 1,) int64."""
+    opened = opened_nodes(tree, Exactly(count))
+    nodes, labels = tree.region_nodes(opened), tree.kernels.cut_labels(tree.parent, opened).to(torch.int64)
+    regions = torch.empty(int(labels.max()) + 1, dtype=torch.int64, device=nodes.device)
+    regions[labels] = nodes
+    return torch.cat((regions, torch.nonzero(opened).flatten() + tree.leaves))
+
+
+def _means_of(tree: TreeStructure, values: Any) -> Tensor:
+    """Means (2M−1, C) of an array (H, W[, C]) or tensor (C, H, W) of any numbers over the pixels of every node."""
+    planes = (
+        arranged(values)
+        if isinstance(values, Tensor)
+        else channels_first(np.asarray(values), "auto" if np.ndim(values) == 2 else -1)
+    )
+    if planes.ndim != 3 or tuple(planes.shape[1:]) != tree.shape:
+        raise ValueError(
+            f"values must have the tree's height and width, {tree.shape}, got shape {tuple(np.shape(values))}; resize them"
+        )
+    leaves = planes.to(torch.float32).to(tree.parent.device)[:, tree.inside]
+    means: Tensor = tree.kernels.moments(leaves.contiguous(), tree.left, tree.right)[0]
+    return means

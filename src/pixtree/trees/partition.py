@@ -1,4 +1,4 @@
-"""Partition: which region each pixel belongs to; and the seam through which every engine gives one."""
+"""Partition: which region each pixel belongs to; and the protocol of everything that returns one."""
 
 import operator
 from collections.abc import Iterable
@@ -74,7 +74,7 @@ class Partition:
     def rows(self) -> tuple[int, bool]:
         """The largest count of an image, and whether all images have it: the rows of a batch, and whether they are full.
 
-        The host must know both. `to` carries them along, so that nobody asks the device.
+        The host must know both. `to` carries them along, so that the device is not asked again.
         """
         counts = self.counts
         most = int(counts.max())
@@ -96,7 +96,7 @@ class Partition:
         return Partition(labels) if rows is None else Partition.known(labels, rows)
 
     def pin_memory(self) -> "Partition":
-        """The same in pinned memory: what a DataLoader calls with pin_memory=True."""
+        """The same in pinned memory; a DataLoader with pin_memory=True calls this."""
         return Partition.known(self.labels.pin_memory(), self.rows)
 
     def __len__(self) -> int:
@@ -110,7 +110,7 @@ class Partition:
 
     def _repr_png_(self) -> bytes:
         from pixtree.files import png
-        from pixtree.trees.pictures import partition_picture
+        from pixtree.trees.previews import partition_picture
 
         return png(partition_picture(self))
 
@@ -218,4 +218,3 @@ class Partitioner(Protocol):
 
     def __call__(self, images: Tensor) -> Partition:
         """Partition every image of the batch."""
-        ...

@@ -23,7 +23,7 @@ class RegionGraph:
 
     labels: NDArray[np.int32]  # (H, W), −1 outside the mask
     size: NDArray[np.int64]  # (N,) pixels
-    mean: NDArray[np.float32]  # (N, C), of the planes that are no coordinates
+    mean: NDArray[np.float32]  # (N, C), of all planes but pixel coordinates
     centre: NDArray[np.float64]  # (N, 2) mean row and column
     pairs: NDArray[np.int64]  # (E, 2), first < second
     length: NDArray[np.int64]  # (E,) pixel edges that the two share
@@ -48,14 +48,14 @@ class RegionGraph:
         return np.bincount(labels[labels >= 0], minlength=len(self))
 
     def paint(self, values: NDArray[np.int32]) -> NDArray[np.int32]:
-        """A picture (H, W) in which every pixel has its region's value of (N,), 0 outside the mask."""
+        """Values (N,) of the regions painted over their pixels, (H, W); 0 outside the mask."""
         return np.append(values, values.dtype.type(0))[self.labels]  # label −1 is the last entry
 
 
 def region_graph(tree: TreeStructure, count: int = REGIONS) -> RegionGraph:
     """The graph of the nested cut with `count` regions, fewer where the tree has fewer pixels. O(M log M)."""
     opened = tree.rank < min(max(count, tree.pieces), tree.leaves) - 1
-    labels = cut_map(tree, opened)
+    labels = tree.over_pixels(tree.kernels.cut_labels(tree.parent, opened), -1).cpu()
     nodes = tree.region_nodes(opened).cpu()
     kernels = kernels_for(tree.backend, nodes.device)
     leaf = labels[tree.inside.cpu()].to(torch.int64)
@@ -80,13 +80,6 @@ def region_graph(tree: TreeStructure, count: int = REGIONS) -> RegionGraph:
         rank=rank,
         kernels=kernels,
     )
-
-
-def cut_map(tree: TreeStructure, opened: Tensor) -> Tensor:
-    """The regions of a cut that splits the `opened` inner nodes (M−1,), (H, W) int32 on the host, −1 outside the mask."""
-    labels = torch.full(tree.shape, -1, dtype=torch.int32)
-    labels[tree.inside.cpu()] = tree.kernels.cut_labels(tree.parent, opened).cpu()
-    return labels
 
 
 def _top(tree: TreeStructure, opened: Tensor, nodes: Tensor, leaf_labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:

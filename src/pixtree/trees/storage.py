@@ -1,6 +1,12 @@
-"""Trees in files: npz of plain arrays, no pickle."""
+"""Trees in files: npz of plain arrays, no pickle.
+
+A stored tree is checked before any kernel touches it: kernels trust their indices and would read outside of the arrays. All checks
+are linear in the nodes. That nodes are connected is checked for pairs of pixels only; checking it for every node would take as long
+as loading the file.
+"""
 
 import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +15,22 @@ import torch
 from numpy.typing import NDArray
 
 from pixtree.files import replacing
-from pixtree.kernels.types import MergeRule
+from pixtree.kernels.planes import LARGEST_VARIANCE_RATIO
+from pixtree.kernels.types import Cost, Energy, MergeRule
 from pixtree.trees.structure import TreeStructure
-from pixtree.trees.validation import DTYPES, fault_of_tree
 
+Array = NDArray[Any]
+MOST_PIXELS = 2**30  # a tree has up to 2^31 − 1 nodes, which int32 can number
+DTYPES = {
+    "features": np.float32,
+    "parent": np.int32,
+    "left": np.int32,
+    "right": np.int32,
+    "level": np.int16,
+    "altitude": np.float32,
+    "gain": np.float32,
+    "pick": np.int32,
+}
 FORMAT_VERSION = 1
 LONGEST_REASON = 120  # characters of a reader's complaint, which may quote a whole header
 _STORED = tuple(DTYPES)
@@ -50,7 +68,7 @@ def read_fields(path: str | os.PathLike[str]) -> dict[str, Any]:
         "shape": (int(data["shape"][0]), int(data["shape"][1])),
         "mask": torch.from_numpy(data["mask"]) if "mask" in data else None,
         "rule": MergeRule.from_numbers(data["rule"].tolist()),
-        "coordinates": tuple(data["coordinates"].tolist()) if "coordinates" in data else (0, 0),  # version 0.1 did not say
+        "coordinates": tuple(data["coordinates"].tolist()) if "coordinates" in data else (0, 0),  # absent in version 0.1
         **{name: torch.from_numpy(data[name]) for name in _STORED},
     }
 
@@ -60,10 +78,154 @@ def _read_arrays(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     if not Path(path).exists():
         raise FileNotFoundError(f"expected a tree saved as .npz, found no file {str(path)!r}; check the path")
     if not Path(path).is_file():  # reading a pipe would wait for ever
-        raise ValueError(f"expected a tree saved as .npz, got {str(path)!r}, which is no regular file; give the file's path")
+        raise ValueError(f"expected a tree saved as .npz, got {str(path)!r}, which is not a regular file; give the path of a file")
     try:
         with np.load(path, allow_pickle=False) as stored:
             return {name: np.asarray(stored[name], order="C") for name in _READ if name in stored.files}
-    except Exception as error:  # the readers of zip files and of array headers raise whatever the damage leads them to
+    except Exception as error:  # the readers of zip files and of array headers raise anything, depending on the damage
         reason = " ".join(str(error).split())[:LONGEST_REASON] or type(error).__name__
         raise ValueError(f"expected a tree saved as .npz, got {str(path)!r} ({reason}); save it again with tree.save") from None
+
+
+def fault_of_tree(data: Mapping[str, Array]) -> str | None:
+    """The first fault of the arrays of a stored tree, as "expected …, got …"; None for a valid tree."""
+    # The later checks index by what the earlier ones have found to be in range, so they must not run after a fault.
+    return next((fault for check in (_form, _links, _rounds, _numbers, _picks) for fault in check(data)), None)
+
+
+def rule_of_numbers(numbers: Array) -> MergeRule | None:
+    """The rule that five stored numbers mean; None if they mean none."""
+    if numbers.dtype != np.float64 or numbers.shape != (5,) or not np.isfinite(numbers).all():
+        return None
+    cost, energy, floor, quarters, rounds = numbers.tolist()
+    known = cost in set(Cost) and energy in set(Energy) and quarters in range(5)
+    if not known or floor <= 0 or rounds < 1 or not rounds.is_integer():
+        return None
+    return MergeRule.from_numbers(numbers.tolist())
+
+
+def _form(data: Mapping[str, Array]) -> Iterator[str]:
+    """Numbers and sizes of all arrays, from the image's size and its mask."""
+    shape, features = data["shape"], data["features"]
+    if shape.dtype.kind not in "iu" or shape.shape != (2,) or not (shape.min() >= 1 and shape.max() <= MOST_PIXELS):
+        yield f"expected a height and a width from 1 up, got shape {_short(shape)}"
+    if rule_of_numbers(data["rule"]) is None:
+        yield f"expected the five numbers of a merge rule, got rule {_short(data['rule'])}"
+    pixels = int(shape[0]) * int(shape[1])
+    if "mask" in data:
+        mask = data["mask"]
+        if mask.dtype != np.bool_ or mask.shape != (int(shape[0]), int(shape[1])) or not mask.any():
+            yield f"expected a mask of {shape[0]} × {shape[1]} bool with a pixel inside, got {_form_of(mask)}"
+        pixels = int(np.count_nonzero(mask))
+    if pixels > MOST_PIXELS:
+        yield f"expected at most {MOST_PIXELS} pixels, got {pixels}"
+    for name, dtype in DTYPES.items():
+        if data[name].dtype != dtype:
+            yield f"expected {name} in {np.dtype(dtype)}, got {data[name].dtype}"
+    if features.ndim != 2 or features.shape[0] == 0 or features.shape[1] != pixels:
+        yield f"expected features (C, {pixels}) for an image with {pixels} pixels, got {_form_of(features)}"
+    if "coordinates" in data and not _is_range(data["coordinates"], features.shape[0]):
+        yield f"expected the first and the end of the planes that are coordinates, got {_short(data['coordinates'])}"
+    lengths = {"parent": 2 * pixels - 1, "level": 2 * pixels - 1, "altitude": 2 * pixels - 1}
+    lengths |= dict.fromkeys(("left", "right", "gain"), pixels - 1)
+    lengths["pick"] = pixels - 1 if data["pick"].size else 0
+    for name, length in lengths.items():
+        if data[name].shape != (length,):
+            yield f"expected {name} ({length},) for an image with {pixels} pixels, got {_form_of(data[name])}"
+
+
+def _links(data: Mapping[str, Array]) -> Iterator[str]:
+    """Children come before their parents and know them: with two children each, that makes one tree."""
+    parent, left, right = data["parent"], data["left"], data["right"]
+    node = np.arange(left.size + 1, parent.size, dtype=np.int32)
+    for name, child in (("left", left), ("right", right)):
+        if child.size and not (child.min() >= 0 and (child < node).all()):
+            yield f"expected children that come before their parents, got a {name} child out of range or above its parent"
+    if parent[-1] != -1:
+        yield f"expected −1 as the parent of the root, got {parent[-1]}"
+    if not ((parent[left] == node).all() and (parent[right] == node).all() and (left != right).all()):
+        yield "expected parents and children that agree, got a node whose child has another parent"
+
+
+def _rounds(data: Mapping[str, Array]) -> Iterator[str]:
+    """Levels rise by one from round to round; inside a round, clusters of consecutive nodes absorb members of lower levels."""
+    left, right, level = data["left"], data["right"], data["level"]
+    leaves = left.size + 1
+    inner = level[leaves:]
+    if level[:leaves].any():
+        yield "expected level 0 for all pixels, got another level"
+    if leaves == 1:
+        return
+    step = np.diff(inner)
+    if inner[0] != 1 or (step < 0).any() or (step > 1).any():
+        yield "expected levels that rise from 1 in steps of 1, got other levels"
+    node = np.arange(leaves, level.size, dtype=np.int32)
+    if not ((level[right] < inner).all() and ((level[left] < inner) | (left == node - 1)).all()):
+        yield "expected clusters that absorb members of lower levels, got a child of its parent's level"
+    is_pair = right < leaves
+    is_pair &= left < leaves
+    if not _touch(left[is_pair], right[is_pair], data).all():
+        yield "expected regions that are connected in the image, got two pixels joined that do not touch"
+
+
+def _touch(first: Array, second: Array, data: Mapping[str, Array]) -> Array:
+    """Whether two pixels, given as leaves, are 4-neighbours; those of different pieces of a mask need not be."""
+    width = int(data["shape"][1])
+    pixel = np.flatnonzero(data["mask"]) if "mask" in data else None
+    a, b = (first, second) if pixel is None else (pixel[first], pixel[second])
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    joined_above = np.isinf(data["altitude"][data["parent"][first]])
+    return (high - low == width) | ((high - low == 1) & (high % width != 0)) | joined_above  # type: ignore[no-any-return]
+
+
+def _numbers(data: Mapping[str, Array]) -> Iterator[str]:
+    """Finite features, costs and gains from 0 up; infinite only where the pieces of a mask are joined, after all else."""
+    features, altitude, gain, level = data["features"], data["altitude"], data["gain"], data["level"]
+    leaves = gain.size + 1
+    largest = (LARGEST_VARIANCE_RATIO * float(data["rule"][2])) ** 0.5
+    if not (features.min() >= -largest and features.max() <= largest):  # false for NaN
+        yield "expected finite features of a size that the floor allows, got NaN, infinite or too large ones"
+    if altitude[:leaves].any():
+        yield "expected altitude 0 for all pixels, got another altitude"
+    cost = altitude[leaves:]
+    for name, values in (("altitude", cost), ("gain", gain)):
+        if values.size and not values.min() >= 0:
+            yield f"expected {name} from 0 up, got NaN or a negative number"
+    is_join = np.isinf(cost)
+    connected = int(is_join.size - np.count_nonzero(is_join))
+    if is_join[:connected].any() or not np.array_equal(is_join, np.isinf(gain)):
+        yield "expected infinite costs and gains at the last nodes only, which join the pieces of a mask, got one elsewhere"
+    if is_join.any() and "mask" not in data:
+        yield "expected finite costs in a tree without a mask, got an infinite one"
+    if 0 < connected < is_join.size and level[leaves + connected] == level[leaves + connected - 1]:
+        yield "expected the pieces of a mask to be joined after the last round, got a join inside it"
+
+
+def _picks(data: Mapping[str, Array]) -> Iterator[str]:
+    """A pick is the first member of the cluster, or one that the same cluster has absorbed before."""
+    pick, parent, left, level = data["pick"], data["parent"], data["left"], data["level"]
+    if not pick.size:
+        return
+    leaves = left.size + 1
+    node = np.arange(leaves, parent.size, dtype=np.int32)
+    connected = left.size - int(np.count_nonzero(np.isinf(data["gain"])))
+    if not (pick.min() >= 0 and (pick < node).all() and np.array_equal(pick[connected:], left[connected:])):
+        yield "expected picks that come before the nodes that they make, got a pick out of range"
+    cluster = np.cumsum(level[left] < level[leaves:])  # the number of the cluster that a node belongs to
+    above = parent[pick[:connected]] - leaves
+    is_member = level[pick[:connected]] < level[leaves : leaves + connected]
+    if not (is_member & (cluster[above] == cluster[:connected]) & (above <= np.arange(connected))).all():
+        yield "expected picks inside the clusters that absorb, got a pick elsewhere"
+
+
+def _is_range(ends: Array, most: int) -> bool:
+    """Whether two whole numbers are 0 ≤ first ≤ end ≤ most."""
+    return ends.dtype.kind in "iu" and ends.shape == (2,) and 0 <= int(ends[0]) <= int(ends[1]) <= most
+
+
+def _form_of(array: Array) -> str:
+    return f"{array.dtype} {array.shape}"
+
+
+def _short(array: Array) -> str:
+    return " ".join(str(array.tolist()).split()) if array.size <= 5 and array.dtype.kind in "iufb" else _form_of(array)

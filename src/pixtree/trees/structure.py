@@ -12,21 +12,17 @@ from pixtree.kernels.types import MergeRule, Tree
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TreeStructure:
-    """A binary tree over the M pixels of an image (those inside its mask): leaves first in raster order, root last.
-
-    Every node is 4-connected, but for the last `pieces − 1`, which join the pieces of a mask that do not touch. The maximal nodes
-    of level ≤ t are the paper's partition π_t.
-    """
+    """The fields of a `Hierarchy`, and attributes of its nodes that are computed when first read. M: pixels inside the mask."""
 
     shape: tuple[int, int]
-    features: Tensor  # (C, M) float32: what the tree was built from
+    features: Tensor  # (C, M) float32: the tree was built from these
     parent: Tensor  # (2M−1,) int32, −1 at the root; parent[i] > i
     left: Tensor  # (M−1,) int32: children of inner node M + k
     right: Tensor  # (M−1,) int32
     level: Tensor  # (2M−1,) int16: the round that made the node, 0 for pixels
     altitude: Tensor  # (2M−1,) float32: merge cost in the unit of the similarity, 0 for pixels
     gain: Tensor  # (M−1,) float32: energy that closing the node adds
-    pick: Tensor  # (M−1,) int32: the region that the absorbed child had picked, u_max of u = right; empty unless asked for
+    pick: Tensor  # (M−1,) int32: the region that the absorbed child had picked, u_max of u = right; empty unless requested
     rule: MergeRule
     mask: Tensor | None = None  # (H, W) bool
     coordinates: tuple[int, int] = (0, 0)  # first and end of the feature planes that are pixel coordinates
@@ -39,7 +35,7 @@ class TreeStructure:
 
     @property
     def content(self) -> list[int]:
-        """The feature planes that are data: all but pixel coordinates, which shape a tree but are no evidence about it."""
+        """The feature planes that are data: all but pixel coordinates, which shape a tree but are not evidence."""
         first, end = self.coordinates
         return [plane for plane in range(int(self.features.shape[0])) if not first <= plane < end]
 
@@ -99,6 +95,14 @@ class TreeStructure:
         """The mask (H, W) bool, all true without one."""
         return torch.ones(self.shape, dtype=torch.bool, device=self.parent.device) if self.mask is None else self.mask
 
+    def over_pixels(self, values: Tensor, fill: float) -> Tensor:
+        """Values (…, M) of the leaves over the image, (…, H, W), `fill` outside the mask."""
+        if self.mask is None:
+            return values.view(*values.shape[:-1], *self.shape)
+        image = values.new_full((*values.shape[:-1], *self.shape), fill)
+        image[..., self.mask] = values
+        return image
+
     @cached_property
     def edges(self) -> tuple[Tensor, Tensor]:
         """The pixel graph's edges as pairs of leaves, (|E|,) int64 each."""
@@ -135,7 +139,7 @@ class TreeStructure:
         is_closed = torch.cat((torch.ones(self.leaves, dtype=torch.bool, device=opened.device), ~opened))
         above = self.parent.to(torch.int64)
         chosen = node[is_closed & ((above < 0) | ~is_closed[above.clamp_min(0)])]
-        # The chosen nodes are disjoint and cover all leaves; any leaf of a node says which label it has.
+        # The chosen nodes are disjoint and cover all leaves; any leaf of a node has its label.
         leaf = chosen.clone()
         while bool((leaf >= self.leaves).any()):
             leaf = torch.where(leaf >= self.leaves, self.left[(leaf - self.leaves).clamp_min(0)].to(torch.int64), leaf)

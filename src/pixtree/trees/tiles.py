@@ -1,11 +1,11 @@
-"""Tiles: the regions of a picture that does not fit into memory, as if it did.
+"""Tiles: the regions of an image that does not fit into memory, as if it did.
 
 The first rounds of a tree are local: what a region becomes in a round depends on its neighbours and on theirs, and regions are
 small. So every tile is grown for a few rounds inside a window with a margin around it. Windows that overlap then agree about the
 regions at their seam, which are put together from their pieces, and the tree goes on above the regions of all tiles, with
-the same costs as in a picture that is there as a whole. Seams leave no trace.
+the same costs as for an image that is in memory as a whole. Seams leave no trace.
 
-Where costs are equal, as between pixels of one colour, the tree of a picture lets the numbers of regions decide, which no window
+Where costs are equal, as between pixels of one colour, the tree of an image lets the numbers of regions decide, which no window
 knows; here their first pixels decide (`Place`). So tiles of any size give the same labels, and those of `pixtree.segment`
 where no costs are equal.
 """
@@ -25,9 +25,8 @@ from scipy.sparse.csgraph import connected_components
 from pixtree.images.rasters import Raster
 from pixtree.kernels import kernels_for
 from pixtree.kernels.types import Edges, Place
-from pixtree.trees.build import hierarchy_of_planes
+from pixtree.trees.build import hierarchy_of_planes, image_planes
 from pixtree.trees.cuts import Level, cut_labels
-from pixtree.trees.features import image_planes
 from pixtree.trees.options import TreeOptions
 from pixtree.trees.partition import Partition
 
@@ -63,24 +62,24 @@ class Store(NamedTuple):
 
 @dataclass
 class _Pieces:
-    """What is known of the pieces of all tiles so far; a piece is what one tile has of a region."""
+    """The pieces of all tiles so far; a piece is the part of a region inside one tile."""
 
     count: int = 0
     size: list[NDArray[np.int64]] = field(default_factory=list)
     sums: list[NDArray[np.float64]] = field(default_factory=list)  # (N, C) each
     squares: list[NDArray[np.float64]] = field(default_factory=list)
-    first: list[NDArray[np.int64]] = field(default_factory=list)  # pixel of the picture
+    first: list[NDArray[np.int64]] = field(default_factory=list)  # pixel of the image
     pairs: list[NDArray[np.int64]] = field(default_factory=list)  # (E, 2) pieces that touch
     length: list[NDArray[np.int64]] = field(default_factory=list)
     same: list[NDArray[np.int64]] = field(default_factory=list)  # (E, 2) pieces of one region
 
 
 class FineRegions(NamedTuple):
-    """The regions of a picture after some rounds, with the tree above them."""
+    """The regions of an image after some rounds, with the tree above them."""
 
     region: NDArray[np.int32]  # (pieces,) the region of every piece
     number: int  # of regions
-    disputed: int  # pixel edges at seams about which two windows did not agree; 0: the result is that of the whole picture
+    disputed: int  # pixel edges at seams about which two windows did not agree; 0: the result equals that of the whole image
     tree: Any  # of kernels: its leaves are the regions
 
     def labels(self, tokens: int) -> NDArray[np.int32]:
@@ -92,7 +91,7 @@ class FineRegions(NamedTuple):
 
 
 def boxes(shape: tuple[int, int], tile: int) -> list[Box]:
-    """The tiles of a picture, row by row."""
+    """The tiles of an image, row by row."""
     height, width = shape
     corners = product(range(0, height, tile), range(0, width, tile))
     return [(top, left, min(top + tile, height), min(left + tile, width)) for top, left in corners]
@@ -111,7 +110,7 @@ def fine_regions(
     """Grow all tiles, keep the numbers of their pieces in `store`, and build the tree above. Linear time; memory of one window,
     and some hundred bytes per region.
 
-    tell: called after each tile with the number of tiles that are done, and of all.
+    tell: called after each tile with the number of finished tiles and of all tiles.
     """
     store.make()
     pieces, seams = _Pieces(), _Seams(raster.shape)
@@ -159,14 +158,14 @@ def _add(
 
 
 class _Seams:
-    """What windows say of the pixel edges that cross the borders of their tiles: both sides are heard."""
+    """Whether pixel edges across the borders of tiles lie inside a region, according to the windows on both sides."""
 
     def __init__(self, shape: tuple[int, int]) -> None:
         self.shape, self.disputed = shape, 0
         self.heard: dict[Box, NDArray[np.bool_]] = {}  # by the row or column of pixels that follows the seam
 
     def add(self, pieces: _Pieces, store: Store, box: Box, labels: NDArray[np.int32], window: Box) -> None:
-        """Join a tile to those above and to the left of it, and keep what its window says of the other seams."""
+        """Join a tile to those above and to the left of it, and keep what its window found at the other seams."""
         for after in self._after(box):
             before = (after[0] - 1, after[1], after[2] - 1, after[3]) if after[2] - after[0] == 1 else None
             before = before or (after[0], after[1] - 1, after[2], after[3] - 1)

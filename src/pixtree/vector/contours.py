@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from pixtree.kernels.cracks import PlanarMap, planar_map
-from pixtree.trees.features import image_planes
+from pixtree.trees.build import image_planes
 from pixtree.vector.outlines.placement import Samples, place_samples
 from pixtree.vector.regions.colours import mean_colours
 from pixtree.vector.regions.growing import grow_regions, without_blends

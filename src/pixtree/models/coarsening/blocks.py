@@ -1,6 +1,6 @@
-"""Blocks in two halves: attention, where sizes of tokens count, and the MLP; a block's own submodules do the work.
+"""Blocks in two halves: attention, weighted by token sizes, and the MLP; a block's own submodules do the work.
 
-Tokens merge between the halves, as in ToMe: attention has then told what matters, and the MLP already runs on fewer rows.
+Tokens merge between the halves, as in ToMe: attention has then shown what matters, and the MLP already runs on fewer tokens.
 """
 
 from typing import Any, NamedTuple
@@ -25,11 +25,11 @@ class Projections(NamedTuple):
     bias: Tensor | None
 
     def attention(self) -> Tensor:
-        """The attention (B, heads, L, L) of all rows."""
+        """The attention (B, heads, L, L) of all tokens."""
         return self._normalised((self.query * self.scale) @ self.key.transpose(-2, -1))
 
     def attention_of_first(self, count: int) -> Tensor:
-        """The attention (B, heads, count, L) of the first rows, which are few: a matrix product would copy all keys first."""
+        """The attention (B, heads, count, L) of the few first tokens: a matrix product would copy all keys first."""
         chosen = self.query[:, :, :count] * self.scale
         scores = [(self.key * row[:, :, None]).sum(dim=-1) for row in chosen.unbind(dim=2)]
         return self._normalised(torch.stack(scores, dim=2))
@@ -52,32 +52,32 @@ def check_blocks(vit: Any) -> None:
 
 
 def attend(
-    block: Any, rows: Tensor, sizes: Tensor | None, rope: Tensor | None, whole: bool
+    block: Any, tokens: Tensor, sizes: Tensor | None, rope: Tensor | None, whole: bool
 ) -> tuple[Tensor, Projections, Tensor | None]:
-    """The first half of a block: rows (B, L, D) after attention, what it attended with, and the attention if it is wanted `whole`.
+    """The first half of a block: tokens (B, L, D) after attention, its projections, and with `whole` the attention weights.
 
-    sizes: (B, n) of the last n rows, None if all are 1. A token of size s counts as s equal tokens would.
+    sizes: (B, n) of the last n tokens, None if all are 1. A token of size s counts as s equal tokens would.
     """
     post_norm = type(block).__name__ in POST_NORM
-    read = rows if post_norm else block.norm1(rows)
-    bias = None if sizes is None else _key_bias(sizes, rows)
+    read = tokens if post_norm else block.norm1(tokens)
+    bias = None if sizes is None else _key_bias(sizes, tokens)
     made, gate = _projections(block.attn, read, rope, bias)
     attention = made.attention() if whole else None
     branch = _output(block.attn, made, gate, attention)
     branch = block.norm1(branch) if post_norm else _scaled(block, branch, 1)
-    return rows + block.drop_path1(branch), made, attention
+    return tokens + block.drop_path1(branch), made, attention
 
 
-def think(block: Any, rows: Tensor) -> Tensor:
-    """The second half of a block: rows (B, L, D) after its MLP."""
+def think(block: Any, tokens: Tensor) -> Tensor:
+    """The second half of a block: tokens (B, L, D) after its MLP."""
     post_norm = type(block).__name__ in POST_NORM
-    branch = block.norm2(block.mlp(rows)) if post_norm else _scaled(block, block.mlp(block.norm2(rows)), 2)
-    result: Tensor = rows + block.drop_path2(branch)
+    branch = block.norm2(block.mlp(tokens)) if post_norm else _scaled(block, block.mlp(block.norm2(tokens)), 2)
+    result: Tensor = tokens + block.drop_path2(branch)
     return result
 
 
 def norm_of_mlp(block: Any) -> nn.Module | None:
-    """What the MLP of a block reads rows through; None where it reads them as they are."""
+    """The norm before the MLP of a block; None without."""
     return None if type(block).__name__ in POST_NORM else block.norm2
 
 
@@ -91,21 +91,20 @@ def _scaled(block: Any, branch: Tensor, half: int) -> Tensor:
     return branch if gamma is None else gamma * branch
 
 
-def _key_bias(sizes: Tensor, rows: Tensor) -> Tensor:
+def _key_bias(sizes: Tensor, tokens: Tensor) -> Tensor:
     """log(size) for every key, 0 for prefix tokens, (B, 1, 1, L): attention in proportion to size (ToMe, eq. 1)."""
-    prefix = rows.shape[1] - sizes.shape[1]
-    return functional.pad(sizes.log(), (prefix, 0)).to(rows.dtype)[:, None, None]
+    prefix = tokens.shape[1] - sizes.shape[1]
+    return functional.pad(sizes.log(), (prefix, 0)).to(tokens.dtype)[:, None, None]
 
 
-def _projections(attn: Any, rows: Tensor, rope: Tensor | None, bias: Tensor | None) -> tuple[Projections, Tensor | None]:
-    batch, length, _ = rows.shape
-    gate = attn.gate(rows).sigmoid() if getattr(attn, "gate", None) is not None else None
+def _projections(attn: Any, tokens: Tensor, rope: Tensor | None, bias: Tensor | None) -> tuple[Projections, Tensor | None]:
+    batch, length, _ = tokens.shape
+    gate = attn.gate(tokens).sigmoid() if getattr(attn, "gate", None) is not None else None
     if attn.qkv is None:
-        parts = [
-            layer(rows).view(batch, length, -1, attn.head_dim).transpose(1, 2) for layer in (attn.q_proj, attn.k_proj, attn.v_proj)
-        ]
+        layers = (attn.q_proj, attn.k_proj, attn.v_proj)
+        parts = [layer(tokens).view(batch, length, -1, attn.head_dim).transpose(1, 2) for layer in layers]
     else:
-        packed = attn.qkv(rows)
+        packed = attn.qkv(tokens)
         if getattr(attn, "q_bias", None) is not None:
             packed = packed + torch.cat((attn.q_bias, attn.k_bias, attn.v_bias))
         parts = list(packed.view(batch, length, 3, attn.num_heads, -1).permute(2, 0, 3, 1, 4).unbind(0))
@@ -127,13 +126,13 @@ def _rotated(attn: Any, part: Tensor, rope: Tensor) -> Tensor:
 
 
 def _output(attn: Any, made: Projections, gate: Tensor | None, attention: Tensor | None) -> Tensor:
-    """What attention adds, (B, L, D)."""
+    """The output of attention before the residual, (B, L, D)."""
     if attention is None:
         dropout = attn.attn_drop.p if attn.training else 0.0
         mixed = functional.scaled_dot_product_attention(made.query, made.key, made.value, attn_mask=made.bias, dropout_p=dropout)
     else:
         mixed = attn.attn_drop(attention) @ made.value
-    rows = mixed.transpose(1, 2).flatten(2)
-    rows = attn.norm(rows) if hasattr(attn, "norm") else rows
-    result: Tensor = attn.proj_drop(attn.proj(rows if gate is None else rows * gate))
+    tokens = mixed.transpose(1, 2).flatten(2)
+    tokens = attn.norm(tokens) if hasattr(attn, "norm") else tokens
+    result: Tensor = attn.proj_drop(attn.proj(tokens if gate is None else tokens * gate))
     return result

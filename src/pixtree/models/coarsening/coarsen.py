@@ -1,22 +1,36 @@
-"""The front door: half the compute of a Vision Transformer, without training."""
+"""coarsen: less compute for a Vision Transformer without training; and the search for the schedule that changes logits least."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from pixtree.models.adapters import check_module
 from pixtree.models.coarsening.blocks import check_blocks
-from pixtree.models.coarsening.compute import total_flops
-from pixtree.models.coarsening.entry import held_vit, stem_flops, token_count
-from pixtree.models.coarsening.model import CoarseViT
-from pixtree.models.coarsening.rules import rule_of
-from pixtree.models.coarsening.schedules import Schedule, Shape, default_shape, fitted
-from pixtree.models.coarsening.seen import Rule
+from pixtree.models.coarsening.coarse_vit import CoarseViT
+from pixtree.models.coarsening.rules import Rule, rule_of
+from pixtree.models.coarsening.schedules import (
+    ConstantNumber,
+    ConstantShare,
+    DecreasingNumber,
+    Schedule,
+    Shape,
+    default_shape,
+    fitted,
+    total_flops,
+)
+from pixtree.models.entry import held_vit, stem_flops, token_count
 from pixtree.models.retrofit import timm_model
 from pixtree.models.vit import PixtreeViT
 
 HALF = 0.5
+SHAPES: tuple[Shape, ...] = (
+    *(ConstantShare(first) for first in (0, 1, 2, 3)),
+    *(ConstantNumber(first) for first in (0, 2)),
+    *(DecreasingNumber(first) for first in (0, 2)),
+)
 
 
 def coarsen(
@@ -33,14 +47,14 @@ def coarsen(
 ) -> CoarseViT:
     """The same model with token trees between its blocks: less compute, no training, nothing copied and nothing patched.
 
-    model: a name of timm's, created with `pretrained` (which downloads) and `model_args`; a timm module or a retrofit, whose
+    model: a timm name, created with `pretrained` (which downloads) and `model_args`; a timm module or a retrofit, whose
     weights are then shared.
     compute: share of the model's floating-point operations to use, 0.5 by default; 1.0 merges nothing.
     tokens: instead, as much compute as that many tokens in every block would take.
     schedule: instead, tokens left after each block; or, with one of the above, a shape such as `ConstantShare(first=2)`.
     rule: which tokens merge, "tree" or the name of a baseline, see `RULES`.
     input_size: resize images to this many pixels a side first, which pays where less than 0.4 of the compute is wanted; `compute`
-    stays a share of what the model needs at its own size.
+    stays a share of the model's compute at its own size.
 
     >>> import torch, pixtree
     >>> model = pixtree.coarsen("vit_tiny_patch16_224", compute=0.8, depth=4, num_classes=10).eval()
@@ -64,7 +78,7 @@ def _checked(model: Any, pretrained: bool, model_args: dict[str, Any]) -> Any:
     if isinstance(model, CoarseViT):
         raise ValueError("this model is coarsened already; coarsen the one it holds, which is its .model")
     if not isinstance(model, str) and (pretrained or model_args):
-        raise ValueError(f"arguments of timm go with a name, got {', '.join(model_args) or 'pretrained'} with a module; drop them")
+        raise ValueError(f"timm arguments go with a name, got {', '.join(model_args) or 'pretrained'} with a module; drop them")
     if isinstance(model, str):
         model = timm_model(model, pretrained, model_args)
     elif not isinstance(model, PixtreeViT):
@@ -77,9 +91,7 @@ def _size(model: Any, input_size: int | tuple[int, int] | None) -> tuple[int, in
     if input_size is None:
         return None
     if isinstance(model, PixtreeViT):
-        raise ValueError(
-            f"a retrofit has as many tokens as it is asked for, got input_size={input_size}; retrofit with fewer tokens="
-        )
+        raise ValueError(f"a retrofit has its own number of tokens, got input_size={input_size}; retrofit with fewer tokens=")
     size = (input_size, input_size) if isinstance(input_size, int) else input_size
     patch = model.patch_embed.patch_size[0]
     if any(side < patch or side % patch for side in size):
@@ -98,7 +110,7 @@ def _schedule(
 ) -> Schedule:
     vit, count, own, stem = held_vit(model), token_count(model, size), token_count(model), stem_flops(model)
     depth = len(vit.blocks)
-    if isinstance(fixed, Schedule) or fixed is not None:
+    if fixed is not None:
         shares = fixed.shares if isinstance(fixed, Schedule) else fixed
         if len(shares) != depth:
             raise ValueError(f"a schedule has one count per block, {depth} here, got {len(shares)}; give as many")
@@ -116,3 +128,45 @@ def _schedule(
         lambda counts: total_flops(vit, stem, count, counts, rule) / whole,
         goal,
     )
+
+
+@dataclass(frozen=True)
+class Found:
+    """A shape that was tried: its schedule, and the mean divergence (KL, nats) of its logits from the untouched model's."""
+
+    shape: Shape
+    schedule: Schedule
+    divergence: float
+
+
+@torch.inference_mode()
+def best_schedule(
+    model: Any,
+    images: Iterable[Tensor],
+    compute: float = 0.5,
+    *,
+    rule: str | Rule = "tree",
+    shapes: Sequence[Shape] = SHAPES,
+    input_size: int | tuple[int, int] | None = None,
+) -> list[Found]:
+    """All shapes that reach `compute`, the best first; give `[0].schedule` to `coarsen`, with the same `input_size`.
+
+    images: batches (B, C, H, W) as the model takes them; a few hundred images distinguish shapes. No labels are needed.
+    """
+    batches = list(images)
+    expected = [model(batch).to(torch.float64).log_softmax(dim=1) for batch in batches]
+    tried = []
+    for shape in shapes:
+        try:
+            coarse = coarsen(model, compute, schedule=shape, rule=rule, input_size=input_size)
+        except ValueError:  # this shape starts too late for this little compute
+            continue
+        total = sum(_divergence(log_chances, coarse(batch)) for log_chances, batch in zip(expected, batches, strict=True))
+        tried.append(Found(shape, coarse.schedule, total / sum(len(batch) for batch in batches)))
+    if not tried:
+        raise ValueError(f"no shape reaches {compute} of the model's compute; ask for more, or give shapes that merge earlier")
+    return sorted(tried, key=lambda found: found.divergence)
+
+
+def _divergence(expected: Tensor, logits: Tensor) -> float:
+    return float((expected.exp() * (expected - logits.to(torch.float64).log_softmax(dim=1))).sum())

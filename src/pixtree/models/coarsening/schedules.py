@@ -1,16 +1,21 @@
-"""Schedules: how many tokens are left after each block, fitted to a share of the model's compute."""
+"""Schedules: how many tokens are left after each block, fitted to a share of the model's compute; and how compute is counted."""
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+from torch import nn
+
+from pixtree.models.adapters import pools_prefix
+from pixtree.models.coarsening.rules import Rule
 
 STEPS = 40  # of bisection: far below one token
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Which share of its tokens a model has left after each block, from 1 down; a block keeps at least half of what it gets."""
+    """The share of its tokens that a model has left after each block, from 1 down; a block keeps at least half of its input."""
 
     shares: tuple[float, ...]
 
@@ -21,7 +26,7 @@ class Schedule:
         for number, count in enumerate(counts):
             if not halved(before) <= count <= before:
                 raise ValueError(
-                    f"a block keeps between half and all of its tokens, got {before} before block {number} and {count} after it; "
+                    f"block {number} keeps between half and all of {before} tokens, got {count}; "
                     f"choose {halved(before)} to {before}"
                 )
             before = count
@@ -37,11 +42,10 @@ class Schedule:
 
 
 class Shape(Protocol):
-    """A family of schedules: `strength` 0 merges nothing, 1 as much as can be."""
+    """A family of schedules: `strength` 0 merges nothing, 1 as much as possible."""
 
     def __call__(self, strength: float, tokens: int, depth: int) -> tuple[int, ...]:
         """Tokens after each block."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,7 @@ class DecreasingNumber:
 
 
 def default_shape(compute: float, depth: int) -> ConstantShare:
-    """What `coarsen` takes: merging starts after a quarter of the blocks, earlier where less compute is left.
+    """The default of `coarsen`: merging starts after a quarter of the blocks, earlier where less compute is left.
 
     Chosen on photos of imagenet_sample, see docs/results.md; `best_schedule` looks for a model's own.
     """
@@ -115,3 +119,36 @@ def halved(tokens: int) -> int:
 def _counts(wanted: Sequence[float], tokens: int) -> tuple[int, ...]:
     """Whole counts, falling, and never below half of the count before."""
     return Schedule(tuple(max(0.0, value) / tokens for value in wanted)).counts(tokens)
+
+
+def linear_weights(module: nn.Module) -> int:
+    """Weights of all matrices that every token is multiplied by."""
+    return sum(layer.in_features * layer.out_features for layer in module.modules() if isinstance(layer, nn.Linear))
+
+
+def total_flops(vit: Any, stem: int, tokens: int, counts: Sequence[int], rule: Rule | None = None) -> int:
+    """Floating-point operations of the matrix products for one image, two per multiply-add, from patches to logits.
+
+    counts: tokens after each block. stem: the cost of one token before the blocks. Merging counts too;
+    without a rule it is free. Softmax, norms and comparisons are left out, as usual.
+    """
+    prefix, total, left = vit.num_prefix_tokens, stem * tokens, tokens
+    for block, count in zip(vit.blocks, counts, strict=True):
+        attention, length = block.attn, prefix + left
+        width = attention.num_heads * attention.head_dim
+        total += 2 * linear_weights(attention) * length + 4 * length * length * width
+        total += 2 * linear_weights(block.mlp) * (prefix + count)
+        if rule is not None and count < left:
+            total += rule.flops(left, count, int(vit.embed_dim), attention.head_dim)
+        left = count
+    return total + _head_flops(vit, prefix + tokens)
+
+
+def _head_flops(vit: Any, length: int) -> int:
+    heads = [vit.head, vit.head_dist] if hasattr(vit, "head_dist") else [vit.head]
+    total = sum(2 * linear_weights(head) for head in heads)
+    pool = getattr(vit, "attn_pool", None)
+    if pool is not None and not pools_prefix(vit):  # keys and values of all tokens, one query
+        total += 2 * linear_weights(pool.kv) * length + 4 * length * pool.kv.in_features
+        total += 2 * (linear_weights(pool) - linear_weights(pool.kv))
+    return total

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from pixtree.runtime.jit import kernel
-from pixtree.trees.features import image_planes
+from pixtree.trees.build import image_planes
 from pixtree.trees.partition import Partition
 
 Array = NDArray[Any]

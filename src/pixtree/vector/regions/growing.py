@@ -16,8 +16,7 @@ from torch.nn.functional import max_pool2d
 
 from pixtree.runtime.jit import kernel
 from pixtree.trees.build import hierarchy_of_planes
-from pixtree.trees.options import TreeOptions
-from pixtree.trees.similarity import Ward
+from pixtree.trees.options import TreeOptions, Ward
 from pixtree.vector.regions.merging import Agglomeration, agglomerate
 
 Array = NDArray[Any]

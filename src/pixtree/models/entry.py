@@ -1,4 +1,4 @@
-"""What enters the first block: from images to rows, for timm's patch models and for retrofits."""
+"""The input of the first block: from images to tokens, for timm's patch models and for retrofits."""
 
 import math
 from typing import Any, NamedTuple
@@ -7,21 +7,20 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from pixtree.models.positions import Grid, on_grid, patch_grid
-from pixtree.models.rotary import places_of_regions, rotary_at
+from pixtree.models.patch_grids import Grid, on_grid, patch_grid, places_of_regions, rotary_at
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT, check_tensor
 from pixtree.runtime.transfer import filled
 
 
 class Entry(NamedTuple):
-    """rows: (B, K + N, D) before the first block. rope: rotary embedding of the N tokens or None.
+    """tokens: (B, K + N, D) before the first block. rope: rotary embedding of the N tokens or None.
 
     places: (B or 1, N, 2) in patches, sides: (2,) of the image in patches; both None without rotary positions.
     base: (B or 1, H, W) int64, the token of every pixel. grid: rows and columns of patches.
     """
 
-    rows: Tensor
+    tokens: Tensor
     rope: Tensor | None
     places: Tensor | None
     sides: Tensor | None
@@ -41,9 +40,7 @@ def token_count(model: Any, input_size: Grid | None = None) -> int:
         return int(model.patch_embed.num_patches) if input_size is None else math.prod(side // patch for side in input_size)
     count = getattr(model.tokenizer.budget, "count", None)
     if count is None or type(model.tokenizer.budget).__name__ != "Exactly":
-        raise ValueError(
-            f"token trees need one count for all images, got {model.tokenizer.budget}; retrofit with tokens= instead of budget="
-        )
+        raise ValueError(f"token trees need one count for all images, got {model.tokenizer.budget}; retrofit with tokens= instead")
     return int(getattr(model.partitioner, "tokens", None) or count)
 
 
@@ -56,7 +53,7 @@ def stem_flops(model: Any) -> int:
 
 
 def enter(model: Any, images: Tensor, input_size: Grid | None = None) -> Entry:
-    """Rows for images (B, C, H, W), by the model's own stem; with `input_size` the images are resized to it first."""
+    """The tokens of images (B, C, H, W) by the model's own stem; with `input_size` the images are resized to it first."""
     check_tensor(images)
     return _of_regions(model, images) if isinstance(model, PixtreeViT) else _of_patches(model, images, input_size)
 
@@ -67,10 +64,10 @@ def _of_patches(vit: Any, images: Tensor, input_size: Grid | None) -> Entry:
     if input_size is None:
         grid = math.ceil(height / patch), math.ceil(width / patch)
         positioned = vit._pos_embed(vit.patch_embed(images))
-        rows, rope = positioned if isinstance(positioned, tuple) else (positioned, None)
+        tokens, rope = positioned if isinstance(positioned, tuple) else (positioned, None)
     else:
         grid = input_size[0] // patch, input_size[1] // patch
-        rows, rope = _resized(vit, images, input_size, grid), None
+        tokens, rope = _resized(vit, images, input_size, grid), None
     # Where images were resized, a pixel's token is that of the cell of the grid that it falls into.
     cell = (patch, patch) if input_size is None else (height / grid[0], width / grid[1])
     down, across = (_cells(length, side, images) for length, side in zip((height, width), cell, strict=True))
@@ -81,7 +78,7 @@ def _of_patches(vit: Any, images: Tensor, input_size: Grid | None) -> Entry:
         places = torch.stack((numbers // grid[1], numbers % grid[1]), dim=-1).to(torch.float32)[None]
         sides = filled(grid, places)
         rope = rotary_at(vit.rope, places, sides) if rope is None else rope
-    return Entry(vit.norm_pre(rows), rope, places, sides, base, grid)
+    return Entry(vit.norm_pre(tokens), rope, places, sides, base, grid)
 
 
 def _cells(length: int, side: float, images: Tensor) -> Tensor:
@@ -89,7 +86,7 @@ def _cells(length: int, side: float, images: Tensor) -> Tensor:
 
 
 def _resized(vit: Any, images: Tensor, size: Grid, grid: Grid) -> Tensor:
-    """The rows that `_pos_embed` of timm gives after `set_input_size`, without changing the model."""
+    """The tokens that timm's `_pos_embed` returns after `set_input_size`, without changing the model."""
     if tuple(images.shape[2:]) != size:
         images = functional.interpolate(images, size, mode="bicubic", antialias=True)
     embedding = vit.patch_embed
@@ -97,12 +94,12 @@ def _resized(vit: Any, images: Tensor, size: Grid, grid: Grid) -> Tensor:
     named = (getattr(vit, name, None) for name in ("cls_token", "dist_token", "reg_token"))
     prefix = [token.expand(len(images), -1, -1) for token in named if token is not None]
     if vit.pos_embed is None:
-        rows = torch.cat([*prefix, patches], dim=1)
+        tokens = torch.cat([*prefix, patches], dim=1)
     else:
         own = 0 if vit.no_embed_class else vit.num_prefix_tokens
         table = timm.layers.resample_abs_pos_embed(vit.pos_embed, grid, embedding.grid_size, num_prefix_tokens=own)
-        rows = torch.cat([*prefix, patches], dim=1) + table if own else torch.cat([*prefix, patches + table], dim=1)
-    positioned: Tensor = vit.pos_drop(rows)
+        tokens = torch.cat([*prefix, patches], dim=1) + table if own else torch.cat([*prefix, patches + table], dim=1)
+    positioned: Tensor = vit.pos_drop(tokens)
     return positioned
 
 
@@ -110,17 +107,17 @@ def _of_regions(model: PixtreeViT, images: Tensor) -> Entry:
     tokens = model.tokens(images)
     sequence = model.sequence(tokens)
     if sequence.seen is not None:
-        raise ValueError("token trees need one count for all images, got a padded batch; retrofit with tokens= instead of budget=")
+        raise ValueError("token trees need one count for all images, got a padded batch; retrofit with tokens= instead")
     labels, patch = tokens.partition.labels, model.tokenizer.options.sampling.patch
     places = sides = None
     if sequence.rope is not None:
         places, sides = places_of_regions(labels, tokens.features.shape[1], patch, tokens.backend)
-    rows = model.backbone.start(sequence.rows)
-    return Entry(rows, sequence.rope, places, sides, labels.to(torch.int64), patch_grid(labels, patch))
+    started = model.backbone.start(sequence.rows)
+    return Entry(started, sequence.rope, places, sides, labels.to(torch.int64), patch_grid(labels, patch))
 
 
-def on_patches(model: Any, rows: Tensor, entry: Entry) -> Tensor:
-    """Rows (B, N, D) of the first block's tokens as maps over the patch grid, (B, D, rows, columns)."""
+def on_patches(model: Any, tokens: Tensor, entry: Entry) -> Tensor:
+    """Values (B, N, D) of the first block's tokens as maps over the patch grid, (B, D, rows, columns)."""
     if isinstance(model, PixtreeViT):
-        return on_grid(rows, entry.base.to(torch.int32), model.tokenizer.options.sampling.patch, model.tokenizer.backend)
-    return rows.transpose(1, 2).reshape(rows.shape[0], rows.shape[2], *entry.grid)
+        return on_grid(tokens, entry.base.to(torch.int32), model.tokenizer.options.sampling.patch, model.tokenizer.backend)
+    return tokens.transpose(1, 2).reshape(tokens.shape[0], tokens.shape[2], *entry.grid)

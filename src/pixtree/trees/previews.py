@@ -1,6 +1,6 @@
-"""Pictures of partitions and trees by themselves, as uint8 arrays (H, W, 3); what notebooks show of them."""
+"""Previews of partitions and trees, as notebooks show them: pictures (H, W, 3) uint8."""
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pixtree.trees.partition import Partition
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from pixtree.trees.hierarchy import Contours
 
 Picture = NDArray[np.uint8]
 Colour = tuple[int, int, int]
@@ -18,16 +18,6 @@ WHITE: Colour = (255, 255, 255)
 LARGEST_REPAINT = 200  # rounds; a planar map needs about ten
 FAINTEST_COUNT = 5_000  # boundaries that need more regions than this are left white
 MOST_SHOWN = 4  # images of a batch, side by side
-
-
-class ContoursLike(Protocol):
-    """Counts of regions at which a pixel edge becomes a boundary: right (H, W - 1), down (H - 1, W)."""
-
-    @property
-    def right(self) -> "Tensor": ...  # noqa: D102
-
-    @property
-    def down(self) -> "Tensor": ...  # noqa: D102
 
 
 def coloured_regions(labels: NDArray[np.int32], *, seed: int = 0, outside: Colour = WHITE) -> Picture:
@@ -42,8 +32,8 @@ def coloured_regions(labels: NDArray[np.int32], *, seed: int = 0, outside: Colou
     return painted(labels, colours, outside)
 
 
-def contour_map(contours: ContoursLike) -> Picture:
-    """The ultrametric contour map: a boundary is the darker the fewer regions it needs to appear.
+def contour_map(contours: "Contours") -> Picture:
+    """The ultrametric contour map: darker boundaries appear at coarser cuts.
 
     Black is a boundary of the cut with 2 regions; grey falls with the logarithm of the count, down to white at 5,000
     regions and more. A pixel shows the strongest of its right and lower edge.

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pixtree.trees.pictures import _palette
+from pixtree.trees.previews import _palette
 
 
 def test_the_palette_goes_once_around_the_hues():

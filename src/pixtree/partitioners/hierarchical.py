@@ -1,4 +1,4 @@
-"""Mixed-resolution cells: rectangles split where the image varies most, to an exact count."""
+"""Partitions that are cut from a tree: the library's own, the levels of a plain merging tree (SPiT), and quadtrees."""
 
 import heapq
 from dataclasses import dataclass
@@ -9,6 +9,50 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pixtree.partitioners.baseline import Baseline, LabelMap, Setting, colours
+from pixtree.trees.build import hierarchy_of_image, partition_images
+from pixtree.trees.cuts import Exactly
+from pixtree.trees.options import Similarity, TreeOptions
+
+
+@dataclass(frozen=True)
+class Tree(Baseline):
+    """Exactly `tokens` 4-connected regions: the cut of a Hierarchy; the options are those of `pixtree.segment`."""
+
+    similarity: Similarity | str = "likelihood"
+    compactness: float = TreeOptions.compactness
+    energy: str = TreeOptions.energy
+    floor: float = TreeOptions.floor
+    relax: bool = False
+    backend: str = "auto"
+
+    def labels_at(self, image: Tensor, setting: Setting) -> LabelMap:
+        """The cut with exactly that many regions."""
+        options = TreeOptions(self.similarity, self.compactness, self.energy, self.floor)
+        part = partition_images(image[None], Exactly(int(setting[0])), options, relax=self.relax, backend=self.backend)
+        return part.numpy()
+
+
+@dataclass(frozen=True)
+class Spit(Baseline):
+    """The level whose count is nearest to `tokens` (the coarser of two) of a tree with the paper's cosine kernel.
+
+    Every region merges with its most similar neighbour in every round, so the counts fall by a factor of two to four
+    from level to level and few images reach the requested one: compare by the count they got.
+    """
+
+    similarity: str = "cosine"
+    compactness: float = 0.0
+    backend: str = "auto"
+
+    def labels_at(self, image: Tensor, setting: Setting) -> LabelMap:
+        """The regions of the level with the nearest count."""
+        options = TreeOptions(similarity=self.similarity, compactness=self.compactness)
+        tree = hierarchy_of_image(image, options, backend=self.backend)
+        # A level's regions are the nodes up to it whose parent comes later: each merge up to it lowers the count by one
+        merges = tree.level[tree.leaves :]
+        counts = [tree.leaves - int((merges <= level).sum()) for level in range(tree.levels + 1)]
+        level = min(reversed(range(tree.levels + 1)), key=lambda known: abs(counts[known] - setting[0]))
+        return tree.at_level(level).numpy()
 
 
 class Cell(NamedTuple):

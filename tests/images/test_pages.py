@@ -171,7 +171,7 @@ def test_a_window_refuses_colours_that_pillow_rounds(tmp_path):
     with pytest.raises(ValueError) as fault:
         checked(path, window=(0, 4095))
     assert str(fault.value) == (
-        f"a window needs the numbers of '{path}', but Pillow reads 16-bit colours as 8 bit; "
+        f"a window needs the exact values of '{path}', but Pillow reads 16-bit colours as 8 bit; "
         "save it as TIFF (run pip install 'pixtree[tiff]'), or pass an array"
     )
 

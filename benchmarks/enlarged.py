@@ -15,7 +15,7 @@ import numpy as np
 from pixtree.evaluation.records import PACKAGES, provenance, write_record
 from pixtree.evaluation.renderers import at_size
 from pixtree.evaluation.vectors import resized, shown
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tasks.vectorize import rendered, vectorize
 
 RECORD = Path(__file__).parent / "results" / "vectors_enlarged.json"

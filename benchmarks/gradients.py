@@ -22,7 +22,7 @@ from skimage import data
 from torch import Tensor
 
 from pixtree.evaluation.records import PACKAGES, provenance, write_record
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tasks.vectorize import planes_of, rendered, vectorize
 from pixtree.vector.regions.growing import grow_regions, pixel_weights
 from pixtree.vector.regions.merging import adjacency, relabel

@@ -27,7 +27,7 @@ from rich.progress import track
 
 from pixtree.evaluation.records import PACKAGES, provenance, write_record
 from pixtree.evaluation.renderers import Pixels, at_size
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tasks.vectorize import vectorize
 from pixtree.vector.svg.points import NUMBER, points_of
 

@@ -45,7 +45,7 @@ from pixtree.evaluation.vectors import (
     summary,
     vtracer_method,
 )
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tasks.paper_layers import paper_layers
 from pixtree.tasks.segment import segment
 from pixtree.tasks.vectorize import planes_of, rendered, vectorize

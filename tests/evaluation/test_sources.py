@@ -134,7 +134,7 @@ def test_a_new_record_is_fresh_and_says_what_it_cost(tmp_path):
     record = json.loads((tmp_path / "a.json").read_text())
     assert state_of(record).word == "fresh"
     assert record["cpu_minutes"] >= 0
-    assert {"benchmarks", "pixtree/trees", "pixtree/kernels/compiled"} <= record["source_hashes"].keys()
+    assert {"benchmarks", "pixtree/trees", "pixtree/kernels/tree/build"} <= record["source_hashes"].keys()
 
 
 def test_imports_are_followed_to_every_module_that_a_run_loads(tmp_path):

@@ -4,9 +4,9 @@ import pytest
 import torch
 from pictures import checkerboard, constant, noise, photo
 
-from pixtree.tokenizer.injection import reconstruction_loss
 from pixtree.tokenizer.options import Options
 from pixtree.tokenizer.tokenizer import Tokenizer
+from pixtree.training.reconstruction import reconstruction_loss
 from pixtree.trees.criteria import Criterion
 from pixtree.trees.cuts import AtMost, Exactly, Level
 from pixtree.trees.partition import Partition

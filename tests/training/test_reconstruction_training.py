@@ -8,14 +8,20 @@ from PIL import Image
 
 from pixtree.cli.main import app
 from pixtree.cli.train import PRESETS as COMMAND_PRESETS
-from pixtree.tokenizer.injection import reconstruction_loss
 from pixtree.tokenizer.options import Options
 from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, region_encoder
 from pixtree.tokenizer.weights import load_weights
 from pixtree.training import presets
 from pixtree.training.data import RandomCrops, image_files
 from pixtree.training.plan import Plan
-from pixtree.training.reconstruction import Losses, Pretraining, association_loss, neighbour_labels, reconstruction_error
+from pixtree.training.reconstruction import (
+    Losses,
+    Pretraining,
+    association_loss,
+    neighbour_labels,
+    reconstruction_error,
+    reconstruction_loss,
+)
 from pixtree.trees.cuts import Exactly
 
 

@@ -8,7 +8,7 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 from skimage import data
 
 from pixtree.evaluation.renderers import at_size
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tasks.vectorize import vectorize
 from pixtree.vector.artwork import UNIT
 from pixtree.vector.svg.points import points_of

@@ -6,7 +6,7 @@ from pictures import constant, noise, photo
 from PIL import Image, ImageDraw, ImageFont
 
 from pixtree.evaluation.vectors import hairlines
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tasks.vectorize import rendered, vectorize
 
 

@@ -8,7 +8,7 @@ from pictures import photo
 from renderers import each
 
 from pixtree.evaluation.renderers import RENDERERS
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tasks.vectorize import rendered, vectorize
 from pixtree.vector.strokes.chains import Chain, through_junctions, without_echoes
 from pixtree.vector.strokes.drawing import LineDrawing

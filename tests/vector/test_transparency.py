@@ -6,7 +6,7 @@ import pytest
 from renderers import each
 
 from pixtree.evaluation.renderers import RENDERERS, at_size
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tasks.vectorize import rendered, vectorize
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixtree.evaluation.labelled_folders import IGNORED
-from pixtree.kernels.cracks import boundary_pixels
+from pixtree.kernels.image.cracks import boundary_pixels
 
 Labels = NDArray[np.integer]
 TOLERANCE = 3  # pixels within which two boundaries match

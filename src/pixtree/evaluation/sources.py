@@ -92,6 +92,8 @@ def _imported(path: Path, root: Path) -> Iterator[Path]:
     """The files of modules of pixtree, and of scripts beside this one, that a file imports."""
     if path.suffix != ".py":
         return
+    if path.name == "definition.py":  # kernels find the other backends of an idea by their names
+        yield from path.parent.rglob("*.py")
     package = root / "src" / "pixtree" / "__init__.py"
     homes = _homes(package.read_text(encoding="utf-8")) if package.is_file() else ()
     for module in _modules(path.read_text(encoding="utf-8"), homes):

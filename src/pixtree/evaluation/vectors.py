@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from pixtree.evaluation.renderers import Pixels, Renderer, at_size
 from pixtree.files import replacing
-from pixtree.kernels.cracks import planar_map
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
+from pixtree.kernels.image.cracks import planar_map
 from pixtree.tasks.vectorize import planes_of, rendered, vectorize
 from pixtree.vector.drawing import Drawing
 from pixtree.vector.outlines.pieces import exact_outlines

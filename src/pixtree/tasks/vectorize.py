@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pixtree.images import ChannelAxis, Image, Window, checked
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tasks.paper_layers import paper_drawing
 from pixtree.vector.drawing import Drawing, over_white
 from pixtree.vector.potrace import TracedLayers

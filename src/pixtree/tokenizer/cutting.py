@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pixtree.kernels import kernels_for, operators
-from pixtree.kernels.types import MOST_LEVELS, MergeRule
+from pixtree.kernels.tree import MOST_LEVELS, MergeRule
 from pixtree.runtime.threads import each
 from pixtree.runtime.transfer import on_host, scalar
 from pixtree.tokenizer.distance import Distance

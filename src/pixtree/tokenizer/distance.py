@@ -7,7 +7,7 @@ import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from pixtree.kernels import Kernels
-from pixtree.kernels.reference.features import UNIT
+from pixtree.kernels.image.planes import UNIT
 from pixtree.trees.features import coordinate_unit
 
 SOURCES = ("lab", "features")

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from pixtree.kernels import kernels_for
-from pixtree.kernels.types import EncoderLayers
+from pixtree.kernels.tokens.encode import EncoderLayers
 from pixtree.tokenizer.options import EncoderOptions
 
 

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from pixtree.kernels import kernels_for
-from pixtree.kernels.planes import checked_planes
-from pixtree.kernels.types import ExactCut, MergeRule, Place
+from pixtree.kernels.image.planes import checked_planes
+from pixtree.kernels.tree import ExactCut, MergeRule, Place
 from pixtree.trees.features import image_planes
 from pixtree.trees.hierarchy import Hierarchy
 from pixtree.trees.options import TreeOptions
@@ -30,7 +30,7 @@ def hierarchy_of_planes(
     place: where the image lies in a larger one, see `Place`.
     """
     kernels = kernels_for(backend, features.device)
-    planes = checked_planes(features, shape, rule.floor, kernels)
+    planes = checked_planes(features, shape, rule.floor, kernels.all_within)
     inside = torch.ones(shape, dtype=torch.bool, device=planes.device) if mask is None else mask.to(planes.device)
     if inside.dtype != torch.bool or tuple(inside.shape) != tuple(shape) or not bool(inside.any()):
         raise ValueError(
@@ -68,5 +68,5 @@ def exact_cut_of_planes(
 ) -> ExactCut:
     """The cut with exactly min(count, H·W) regions of the tree that `hierarchy_of_planes` gives, mostly without making it."""
     kernels = kernels_for(backend, features.device)
-    planes = checked_planes(features, shape, rule.floor, kernels)
+    planes = checked_planes(features, shape, rule.floor, kernels.all_within)
     return kernels.exact_cut(planes, shape, rule, min(count, planes.shape[1]))

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pixtree.kernels import kernels_for
-from pixtree.kernels.reference.features import UNIT
+from pixtree.kernels.image.planes import UNIT
 
 
 def coordinate_unit(compactness: float) -> float:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from pixtree.kernels.types import FLOOR, MergeRule
+from pixtree.kernels.tree import FLOOR, MergeRule
 from pixtree.trees.features import coordinate_unit
 from pixtree.trees.similarity import Likelihood, Similarity, merge_rule
 

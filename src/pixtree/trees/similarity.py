@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from pixtree.kernels.types import Cost, Energy, MergeRule
+from pixtree.kernels.tree import Cost, Energy, MergeRule
 
 ENERGIES = {"likelihood": Energy.LOG_VARIANCE, "squared_error": Energy.SQUARED_ERROR}
 

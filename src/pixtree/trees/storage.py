@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from pixtree.files import replacing
-from pixtree.kernels.types import MergeRule
+from pixtree.kernels.tree import MergeRule
 from pixtree.trees.structure import TreeStructure
 from pixtree.trees.validation import DTYPES, fault_of_tree
 

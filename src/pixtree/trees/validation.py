@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.kernels.planes import LARGEST_VARIANCE_RATIO
-from pixtree.kernels.types import Cost, Energy, MergeRule
+from pixtree.kernels.image.planes import LARGEST_VARIANCE_RATIO
+from pixtree.kernels.tree import Cost, Energy, MergeRule
 
 Array = NDArray[Any]
 MOST_PIXELS = 2**30  # a tree has up to 2^31 − 1 nodes, which int32 can number

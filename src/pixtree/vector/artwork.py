@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.kernels.cracks import planar_map
+from pixtree.kernels.image.cracks import planar_map
 from pixtree.vector.drawing import Drawing
 from pixtree.vector.outlines.corners import place_sharp_samples
 from pixtree.vector.outlines.joints import fit_shapes

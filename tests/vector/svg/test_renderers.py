@@ -7,7 +7,7 @@ from renderers import each, needs
 
 from pixtree.evaluation.renderers import RENDERERS, rendered_by_librsvg
 from pixtree.evaluation.vectors import at_size, background_difference, hairlines, polygon_faults
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tasks.segment import segment
 from pixtree.tasks.vectorize import rendered, vectorize
 

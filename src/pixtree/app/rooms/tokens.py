@@ -13,7 +13,7 @@ from pixtree.app.service import Service, service_of
 from pixtree.app.sessions import Session
 from pixtree.app.wire import packed
 from pixtree.exports.pictures import mean_colours
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tasks.segment import segment
 from pixtree.trees.partition import Partition
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from pixtree.kernels import kernels_for
-from pixtree.kernels.reference.coarsening import number_roots
+from pixtree.kernels.tokens.cluster.definition import number_roots
 from pixtree.models.coarsening.seen import Seen
 from pixtree.models.coarsening.tree import ROUNDS
 from pixtree.runtime.precision import full_precision

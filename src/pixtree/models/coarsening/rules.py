@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pixtree.models.coarsening import baselines
 from pixtree.models.coarsening.seen import Rule
 from pixtree.models.coarsening.tree import WardTree
-from pixtree.runtime.backend import BACKENDS
+from pixtree.runtime.backend import checked_backend
 
 RULES: dict[str, Callable[[str], Rule]] = {
     "tree": lambda backend: WardTree(backend=backend),
@@ -20,8 +20,7 @@ RULES: dict[str, Callable[[str], Rule]] = {
 
 def rule_of(rule: str | Rule, backend: str = "auto") -> Rule:
     """A rule by its name, or one of your own as it is."""
-    if backend not in BACKENDS:
-        raise ValueError(f"a backend is one of {', '.join(BACKENDS)}, got {backend!r}; choose one of these")
+    checked_backend(backend)
     if not isinstance(rule, str):
         return rule
     if rule not in RULES:

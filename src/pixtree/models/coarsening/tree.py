@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from pixtree.kernels import kernels_for
-from pixtree.kernels.reference.coarsening import strips
+from pixtree.kernels.tokens.cluster.definition import strips
 from pixtree.models.coarsening.seen import Seen
 from pixtree.runtime.precision import full_precision
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pixtree.kernels.cracks import PlanarMap, planar_map
+from pixtree.kernels.image.cracks import PlanarMap, planar_map
 from pixtree.trees.features import image_planes
 from pixtree.vector.outlines.placement import Samples, place_samples
 from pixtree.vector.regions.blends import without_blends

@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.progress import track
 
 from pixtree.evaluation.vectors import Pixels, at_size
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tasks.vectorize import vectorize
 from pixtree.vector.svg import NUMBER, points_of
 

@@ -22,8 +22,9 @@ from skimage import data
 import pixtree
 from pixtree.exports.pictures import boundaries, contour_map, mean_colours
 from pixtree.files import replacing
-from pixtree.kernels.cracks import boundary_pixels
-from pixtree.kernels.fidelity import psnr
+from pixtree.kernels.image import psnr
+from pixtree.kernels.image.cracks import boundary_pixels
+from pixtree.kernels.tokens.sample import Injected
 from pixtree.partitioners import partitioner
 from pixtree.tokenizer.region_encoder import EncodedRegions
 from pixtree.tokenizer.sampling import Sampler
@@ -126,10 +127,10 @@ def one_token(tokenizer: Tokenizer, regions: EncodedRegions, at: tuple[int, int]
     options = tokenizer.options.sampling
     bare = Sampler(3, options.patch, *options.boxes, mix=0.0)
     one, none, still = torch.ones(3), torch.zeros(3), torch.zeros_like(regions.means)
-    mask = bare(torch.ones_like(regions.images), still, one, none, labels)[0, label]
+    mask = bare(Injected(torch.ones_like(regions.images), still, one, none), labels)[0, label]
     normal = tokenizer.normalisation
     token = tokenizer.samples(regions)[0, label] * normal.std[:, None, None] + normal.mean[:, None, None]
-    alone = bare(regions.images, regions.colours - regions.means, one, none, labels)[0, label] + (1 - mask)
+    alone = bare(Injected(regions.images, regions.colours - regions.means, one, none), labels)[0, label] + (1 - mask)
     tiles = [(tile.clamp(0, 1).permute(1, 2, 0).numpy() * 255).astype(np.uint8) for tile in (mask, token, alone)]
     return [surroundings(regions.images[0], labels[0].numpy() == label), *tiles]
 

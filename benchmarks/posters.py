@@ -19,7 +19,7 @@ from eight_pictures import PICTURES, photo
 from evidence.records import PACKAGES, provenance, write_record
 from vector_pictures import captioned, save, side_by_side
 
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tasks.vectorize import rendered, vectorize
 from pixtree.vector.presets import PRESETS
 

@@ -15,7 +15,7 @@ from eight_pictures import PICTURES
 from evidence.records import PACKAGES, provenance, version_of, write_record
 from evidence.renderers import MODULES, PROGRAMS, RENDERERS, TOGETHER, missing
 
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tasks.vectorize import rendered, vectorize
 
 RESULTS = Path(__file__).parent / "results"

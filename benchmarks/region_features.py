@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pixtree.kernels.types import FLOOR
+from pixtree.kernels.tree import FLOOR
 
 COLOURS = 3
 UNIT = 20.0  # Lab units that are 1 for filters

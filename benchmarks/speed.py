@@ -66,7 +66,7 @@ def stage(name: str, image: torch.Tensor) -> Callable[[], Any]:
     """One call of ours: a whole one ("pixtree, …") or a stage, with what comes before it done."""
     import pixtree
     from pixtree.kernels import kernels_for
-    from pixtree.kernels.types import FLOOR, MergeRule
+    from pixtree.kernels.tree import FLOOR, MergeRule
     from pixtree.trees.cuts import SMOOTHNESS, SWEEPS
 
     compiled, side = kernels_for("numba"), image.shape[1]
@@ -142,9 +142,10 @@ def in_process(*arguments: str, **environment: str) -> Any:
 def first_calls() -> None:
     """Print the seconds of the first and the second call, imports not counted."""
     import pixtree.images
-    import pixtree.kernels.twins
+    import pixtree.kernels
     import pixtree.tasks.segment
 
+    pixtree.kernels.kernels_for()  # loads numba
     image, seconds = photo(512), []
     for _ in range(2):
         start = time.perf_counter()

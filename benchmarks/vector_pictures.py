@@ -10,7 +10,7 @@ import numpy as np
 
 from pixtree.evaluation.vectors import at_size, vtracer_method
 from pixtree.files import replacing
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tasks.vectorize import rendered, vectorize
 
 GAP, LINE = 8, 26  # pixels between parts, and of a line of text

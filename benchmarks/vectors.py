@@ -43,7 +43,7 @@ from pixtree.evaluation.vectors import (
     summary,
     vtracer_method,
 )
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tasks.segment import segment
 from pixtree.tasks.vectorize import paper_layers, planes_of, rendered, vectorize
 from pixtree.tokenizer.tokenizer import Tokenizer

@@ -1,13 +1,23 @@
 """Who computes is decided in one place, and compiled code stands in the folders that its fingerprint covers."""
 
 import ast
+import re
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+import torch
+from pictures import photo
 from sources import tree_of
 
 import pixtree
-from pixtree.runtime import jit
+import pixtree.kernels
+from pixtree.kernels import NAMES, kernels_for
+from pixtree.kernels.image.planes import definition as planes
+from pixtree.kernels.tokens.sample import Injected
+from pixtree.runtime import backend, jit
+from pixtree.tokenizer.sampling import Sampler
 
 PACKAGE = Path(pixtree.__file__).parent
 ONE_PLACE = "runtime/backend.py"
@@ -42,8 +52,88 @@ def test_the_check_itself_bites(code):
     assert any(is_device_test(node) for node in ast.walk(ast.parse(code)))
 
 
+@pytest.fixture
+def toy(monkeypatch):
+    """A third backend: one more module in the folder of one idea, with one of its functions, and the line that names it."""
+    module, seen = ModuleType("pixtree.kernels.image.planes.toy"), []
+
+    def colours(image: torch.Tensor) -> torch.Tensor:
+        seen.append(tuple(image.shape))
+        return planes.colours(image)
+
+    module.colours = colours
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(backend.IMPLEMENTED, "toy", backend.Backend("toy", ()))
+    monkeypatch.setattr(pixtree.kernels, "_found", {})
+    return module, seen
+
+
+def test_a_third_backend_is_one_more_file_and_no_caller_changes(toy):
+    module, seen = toy
+    kernels, defined = kernels_for("toy"), kernels_for("torch")
+    assert kernels.colours is module.colours
+    assert all(getattr(kernels, name) is getattr(defined, name) for name in NAMES if name != "colours")
+    image = photo(height=9, width=11)
+    labels = pixtree.segment(image, tokens=5, backend="toy")
+    assert seen == [(3, 9, 11)]
+    assert torch.equal(labels, pixtree.segment(image, tokens=5, backend="torch"))
+    assert torch.equal(labels, pixtree.segment(image, tokens=5))
+    assert pixtree.hierarchy(image, backend="toy").cut(tokens=5).counts.tolist() == [5]
+    assert seen == [(3, 9, 11)] * 2
+
+
+def test_a_backend_runs_on_its_devices_only(monkeypatch):
+    monkeypatch.setitem(backend.IMPLEMENTED, "toy", backend.Backend("toy", ("cuda", "xpu")))
+    with pytest.raises(ValueError, match=r"^the toy backend works on CUDA or XPU tensors, got one on cpu; call .cuda\(\) first"):
+        kernels_for("toy", torch.device("cpu"))
+    with pytest.raises(ValueError, match=r"^the numba backend works on CPU tensors, got one on cuda:1; call .cpu\(\) first"):
+        kernels_for("numba", torch.device("cuda", 1))
+    with pytest.raises(ValueError, match=r"^a backend is one of auto, torch, numba, toy, got 'tory'; choose one of these$"):
+        kernels_for("tory")
+    assert kernels_for("auto", torch.device("cuda", 1)) is kernels_for("torch") is not kernels_for("auto") is kernels_for("numba")
+
+
+def test_a_backend_that_lacks_a_library_is_not_taken_for_a_missing_file(toy, tmp_path, monkeypatch):
+    (tmp_path / "toy.py").write_text("import a_library_that_is_not_installed\n")
+    monkeypatch.delitem(sys.modules, toy[0].__name__)
+    monkeypatch.setattr(sys.modules["pixtree.kernels.image.planes"], "__path__", [str(tmp_path)])
+    with pytest.raises(ModuleNotFoundError, match="a_library_that_is_not_installed"):
+        kernels_for("toy")
+
+
+@pytest.mark.parametrize(
+    ("backend", "more"),
+    [
+        ("numba", ["operators.py", "tokens/sample/compiled.py"]),
+        ("torch", ["tokens/sample/definition.py", "tokens/segments/definition.py"]),
+    ],
+)
+def test_a_call_of_the_sampler_passes_at_most_three_files_of_kernels(backend, more, monkeypatch):
+    folder, files = Path(pixtree.kernels.__file__).parent, set()
+    sampler, labels = Sampler(patch=4, smallest=4, backend=backend), torch.zeros(1, 8, 8, dtype=torch.int32)
+    image = Injected(torch.rand(1, 3, 8, 8), torch.zeros(1, 1, 3), torch.ones(3), torch.zeros(3))
+    frame = sampler.frames(labels, 1)
+    monkeypatch.setattr(sampler, "frames", lambda *_: frame)  # boxes are another kernel
+    expected = sampler(image, labels)  # and the first call compiles
+
+    def watch(frame, event, _):
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.is_relative_to(folder):
+            files.add(path.relative_to(folder).as_posix())
+
+    before = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        found = sampler(image, labels)
+    finally:
+        sys.setprofile(before)
+    assert torch.equal(found, expected)
+    assert files == {"__init__.py", *more}
+
+
 def test_nothing_is_compiled_outside_the_folders_of_the_fingerprint():
-    compiling = [path for path in SOURCES if "runtime.jit import" in path.read_text(encoding="utf-8")]
+    imported = re.compile(r"from pixtree\.runtime(\.jit)? import .*\b(kernel|inlined|tolerant|tolerant_inlined|jit)\b")
+    compiling = [path for path in SOURCES if imported.search(path.read_text(encoding="utf-8"))]
     assert compiling
     assert {path.relative_to(PACKAGE).parts[0] for path in compiling} == set(jit.FOLDERS)
 

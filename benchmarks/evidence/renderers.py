@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixtree.evaluation.vectors import SIZES, Pixels, Renderer, at_size, background_difference, resized, svg_length, svg_parts
-from pixtree.kernels.cracks import planar_map
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
+from pixtree.kernels.image.cracks import planar_map
 from pixtree.tasks.vectorize import rendered
 from pixtree.vector.drawing import Drawing
 from pixtree.vector.outlines.pieces import exact_outlines

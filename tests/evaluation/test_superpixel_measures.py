@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from pixtree.evaluation import superpixels as measures
-from pixtree.kernels.fidelity import psnr
+from pixtree.kernels.image import psnr
 
 HALVES = np.array([[0, 0, 1, 1], [0, 0, 1, 1]])
 LEFT_THIRD = np.array([[0, 1, 1, 1], [0, 1, 1, 1]])

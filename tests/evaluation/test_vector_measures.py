@@ -15,7 +15,7 @@ from pixtree.evaluation.vectors import (
     summary,
     vtracer_method,
 )
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 
 RED = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="10"><path fill="#f00" d="M0 0h20v10H0z"/></svg>'
 GAP = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="10"><path fill="#f00" d="M0 0h9v10H0z"/></svg>'

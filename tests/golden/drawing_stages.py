@@ -13,7 +13,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from pictures import photo
 
-from pixtree.kernels.cracks import planar_map
+from pixtree.kernels.image.cracks import planar_map
 from pixtree.trees.build import hierarchy_of_planes
 from pixtree.trees.options import TreeOptions
 from pixtree.vector.drawing import Drawing

@@ -12,7 +12,7 @@ from skimage import data
 import pixtree
 from pixtree.images import checked, checked_inside
 from pixtree.images.arrays import MOST_SAMPLES, automatic_window
-from pixtree.kernels.cracks import boundary_pixels
+from pixtree.kernels.image.cracks import boundary_pixels
 
 
 def twelve_bit(picture):

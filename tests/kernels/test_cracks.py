@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pixtree.kernels.cracks import rings, without_collinear
+from pixtree.kernels.image.cracks import rings, without_collinear
 
 quick = settings(deadline=None, max_examples=60)  # the first example may compile or import
 label_maps = arrays(

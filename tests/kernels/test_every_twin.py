@@ -1,4 +1,4 @@
-"""Every kernel by name: its twin gives what its definition gives, and these cases reach every line of the definitions."""
+"""Every kernel by name: its compiled twin gives what its definition gives, and these cases reach every line of the definitions."""
 
 import inspect
 import sys
@@ -10,13 +10,14 @@ import pytest
 import torch
 from pictures import constant, noise, photo
 
-from pixtree.kernels import Kernels, kernels_for
-from pixtree.kernels import reference as definitions
-from pixtree.kernels.reference.aggregation import MODES, SIMILARITIES
-from pixtree.kernels.reference.features import UNIT
-from pixtree.kernels.reference.positions import KERNELS
-from pixtree.kernels.twins import CompiledKernels
-from pixtree.kernels.types import MOST_LEVELS, Cost, EncoderLayers, Energy, MergeRule, Place
+import pixtree.kernels
+from pixtree.kernels import NAMES, Kernels, kernels_for
+from pixtree.kernels.image.planes import UNIT
+from pixtree.kernels.tokens.aggregate import MODES, SIMILARITIES, Grown, Kernel
+from pixtree.kernels.tokens.encode import EncoderLayers
+from pixtree.kernels.tokens.positions.definition import KERNELS
+from pixtree.kernels.tokens.sample.compiled import grouped
+from pixtree.kernels.tree import MOST_LEVELS, Cost, Energy, MergeRule, Place
 
 DEFINED, COMPILED = kernels_for("torch"), kernels_for("numba")
 SHAPE = (9, 11)
@@ -59,11 +60,12 @@ def aggregation_cases() -> list[tuple[object, ...]]:
     torn = DEFINED.connected_pieces(labels.view(2, *SHAPE)[0] + torch.arange(99).view(SHAPE) % 5 // 2).flatten()
     scalars = [torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in (0.7, 0.4)]
     features, fixed = random(2, 8, 99).requires_grad_(), random(2, 5, 99)
-    cases = [(features, fixed, labels, 7, levels, *scalars, mode, kernel) for mode in MODES for kernel in SIMILARITIES]
-    count = int(torn.max()) + 1
-    some = (features, fixed, labels, 7, levels, *scalars)
-    seen = [(*some, mode, kernel, True, compared) for mode in MODES for kernel, compared in (("gaussian", 3), ("tanimoto", 5))]
-    return [*cases, *seen, (features[:1], fixed[:1], torn[None], count, levels[:1], *scalars, "straight", "gaussian", False)]
+    some = (features, fixed, Grown(labels, 7, levels))
+    cases = [(*some, Kernel(*scalars, kernel), mode) for mode in MODES for kernel in SIMILARITIES]
+    kernels = [Kernel(*scalars, kernel, compared) for kernel, compared in (("gaussian", 3), ("tanimoto", 5))]
+    seen = [(*some, kernel, mode) for mode in MODES for kernel in kernels]
+    grown = Grown(torn[None], int(torn.max()) + 1, levels[:1], False)
+    return [*cases, *seen, (features[:1], fixed[:1], grown, Kernel(*scalars))]
 
 
 def filled_levels(kernels: Kernels, image: torch.Tensor, rule: MergeRule) -> torch.Tensor:
@@ -79,7 +81,7 @@ def sampling_case(channels: int, dtype: torch.dtype = torch.float64) -> tuple[ob
     learned = (random(2, 4, channels), random(1)[0], random(channels, 4, 4))
     change, mix, background = (one.to(dtype).requires_grad_() for one in learned)
     pixels, scale, shift = (one.to(dtype) for one in (random(2, channels, *SHAPE), random(channels), random(channels)))
-    return pixels, change, scale, shift, LABELS, frame, mix, background
+    return grouped((pixels, change, scale, shift, LABELS, frame, mix, background))
 
 
 # Arguments of every function; a function without an entry fails below.
@@ -135,7 +137,7 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
     "region_means": lambda: [(random(2, 3, 99).requires_grad_(), LABELS.flatten(1), 6)],
     "region_sizes": lambda: [(LABELS.flatten(1), 6)],
     "region_sums": lambda: [(random(2, 3, 99).requires_grad_(), LABELS.flatten(1), 6)],
-    "relax": lambda: [(LABELS[0], PLANES.view(3, *SHAPE), 2, 0.2, 10.0)],
+    "relax": lambda: [(LABELS[0], PLANES.view(3, *SHAPE), 2, 0.2, 10.0), (LABELS[0], torch.zeros(3, *SHAPE), 2, 0.0, 10.0)],
     "sample": lambda: [sampling_case(3), sampling_case(5)],
     "sizes": lambda: [children()],
     "sum_upwards": lambda: [(torch.arange(197, dtype=torch.int32), *children())],
@@ -166,10 +168,6 @@ LEARNED = {"aggregate", "embed_cells", "paint", "region_means", "region_sums", "
 DIFFERENTIABLE = {*LEARNED, "denormalised", "encode", "whole_bytes"}
 
 
-def names(kernels: type[Kernels]) -> set[str]:
-    return {name for name in vars(kernels) if not name.startswith("_")}
-
-
 def tensors(value: object) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
@@ -177,16 +175,16 @@ def tensors(value: object) -> list[torch.Tensor]:
 
 
 def test_every_function_has_a_case():
-    assert set(CASES) == names(CompiledKernels)
-    assert set(CASES) | set(UNTWINNED) == names(Kernels)
+    assert set(CASES) == set(vars(type(COMPILED))) & set(NAMES)
+    assert set(CASES) | set(UNTWINNED) == set(NAMES)
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_a_twin_stands_in_the_file_of_its_definition_under_its_name(name):
-    definition, twin = getattr(Kernels, name), getattr(CompiledKernels, name)
-    folder = "pixtree.kernels"
-    assert definition.__module__.startswith(f"{folder}.reference.")
-    assert twin.__module__ == definition.__module__.replace(".reference.", ".compiled.")
+def test_a_twin_stands_beside_its_definition_under_its_name(name):
+    definition, twin = getattr(DEFINED, name), getattr(COMPILED, name)
+    assert definition is getattr(Kernels, name)
+    assert definition.__module__.endswith(".definition")
+    assert twin.__module__ == definition.__module__.replace(".definition", ".compiled")
     assert definition.__name__ == twin.__name__ == name
     assert list(inspect.signature(definition).parameters) == list(inspect.signature(twin).parameters)
 
@@ -230,12 +228,14 @@ def test_the_levels_of_a_tree_are_those_in_which_it_grew(rule, shape):
 
 
 def test_the_cases_reach_every_line_of_the_definitions():
-    folder = Path(definitions.__file__).parent
-    modules = [import_module(f"pixtree.kernels.reference.{path.stem}") for path in folder.glob("*.py") if path.stem != "__init__"]
+    modules = [import_module(name) for name in sorted({getattr(Kernels, name).__module__ for name in NAMES})]
+    files = {module.__file__ for module in modules}
+    defined = Path(pixtree.kernels.__file__).parent.glob("*/*/definition.py")
+    assert files == set(map(str, defined))
     reached: set[tuple[str, int]] = set()
 
     def watch(frame, event, _):
-        if not frame.f_code.co_filename.startswith(str(folder)):
+        if frame.f_code.co_filename not in files:
             return None
         reached.add((frame.f_code.co_filename, frame.f_lineno))
         return watch
@@ -251,12 +251,12 @@ def test_the_cases_reach_every_line_of_the_definitions():
         with pytest.raises(ValueError, match="kernel of positions"):
             DEFINED.joint_histogram(LABELS, 5, 4, "box")
         with pytest.raises(ValueError, match="an aggregation is one of"):
-            DEFINED.aggregate(*aggregation_cases()[0][:7], "sum")
+            DEFINED.aggregate(*aggregation_cases()[0][:4], "sum")
         with pytest.raises(ValueError, match="of 3 channels"):
             DEFINED.encode(torch.zeros(1, 4, 8, 8), layers())
     finally:
         sys.settrace(before)
-    missed = sorted({(Path(file).name, line) for file, line in body_lines(modules) if (file, line) not in reached})
+    missed = sorted({(Path(file).parent.name, line) for file, line in body_lines(modules) if (file, line) not in reached})
     assert not missed
 
 

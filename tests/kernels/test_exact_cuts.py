@@ -10,8 +10,8 @@ from tree_rounds import rounds_of
 
 import pixtree
 from pixtree.kernels import kernels_for
-from pixtree.kernels.compiled import pruning
-from pixtree.kernels.types import MOST_LEVELS, Cost, Energy, MergeRule
+from pixtree.kernels.tree import MOST_LEVELS, Cost, Energy, MergeRule
+from pixtree.kernels.tree.prune import compiled as pruning
 
 compiled, reference = kernels_for("numba"), kernels_for("torch")
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from pixtree.kernels.reference.aggregation import _numbered
+from pixtree.kernels.tokens.aggregate.definition import _numbered
 
 
 def test_equal_keys_have_one_number_and_different_keys_have_two():

@@ -1,63 +1,100 @@
-"""The kernels as torch operators."""
+"""The operators of torch: their names and schemas, which exported models contain, and the functions that compute them."""
+
+import inspect
+import subprocess
+import sys
+from importlib import import_module
 
 import pytest
 import torch
 from pictures import photo
 from torch.library import opcheck
 
-import pixtree
 from pixtree.kernels import kernels_for, operators
-from pixtree.kernels.types import MergeRule
 
-compiled = kernels_for("numba")
-IMAGE = photo(height=20, width=22)
-FEATURES = compiled.lab(IMAGE)
-INSIDE = torch.ones(20, 22, dtype=torch.bool)
-TREE = compiled.build(FEATURES, INSIDE, MergeRule())
-OPENED = compiled.open_largest(TREE.gain, TREE.left, TREE.right, 9)
-LABELS = compiled.cut_labels(TREE.parent, OPENED).view(20, 22)
+SCHEMAS = """
+pixtree::cell_counts(Tensor labels, SymInt count, SymInt rows, SymInt columns) -> Tensor
+pixtree::cut_exactly(Tensor images, Tensor features, Tensor scale, SymInt count, bool colour, float unit, float[] rule, \
+bool levels, str backend) -> (Tensor, Tensor, Tensor)
+pixtree::denormalised(Tensor images, Tensor mean, Tensor std) -> Tensor
+pixtree::embed_cells(Tensor labels, SymInt count, SymInt rows, SymInt columns, Tensor table) -> (Tensor, Tensor)
+pixtree::embed_cells_backward(Tensor gradient, Tensor histogram) -> Tensor
+pixtree::encode(Tensor images, Tensor lift, Tensor offset, Tensor first, Tensor bias, Tensor second, Tensor shift) -> Tensor
+pixtree::encode_backward(Tensor gradient, Tensor images, Tensor first, Tensor bias, Tensor second) -> \
+(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)
+pixtree::encode_images_backward(Tensor gradient, Tensor images, Tensor lift, Tensor first, Tensor bias, Tensor second) -> Tensor
+pixtree::means_and_sizes(Tensor values, Tensor labels, SymInt count) -> (Tensor, Tensor)
+pixtree::paint(Tensor rows, Tensor labels) -> Tensor
+pixtree::region_boxes(Tensor labels, SymInt count) -> Tensor
+pixtree::region_sizes(Tensor labels, SymInt count) -> Tensor
+pixtree::region_sums(Tensor values, Tensor labels, SymInt count) -> Tensor
+pixtree::sample_boxes(Tensor pixels, Tensor change, Tensor scale, Tensor shift, Tensor labels, Tensor frame, Tensor mix, \
+Tensor background) -> (Tensor, Tensor)
+pixtree::sample_boxes_backward(Tensor gradient, Tensor pixels, Tensor change, Tensor scale, Tensor shift, Tensor labels, \
+Tensor frame, Tensor mix, Tensor background, Tensor inside) -> (Tensor, Tensor, Tensor)
+pixtree::straight_gradients(Tensor gradient, Tensor features, Tensor fixed, Tensor weight, Tensor precision, Tensor labels, \
+Tensor levels, SymInt compared) -> (Tensor, Tensor)
+pixtree::straight_means(Tensor features, Tensor fixed, Tensor weight, Tensor precision, Tensor labels, SymInt count, \
+Tensor levels, SymInt compared) -> Tensor
+pixtree::whole_bytes(Tensor images) -> Tensor
+"""
+IMAGES = torch.stack([photo(height=20, width=22), photo("coffee", 20, 22)])
+RULE = (4.0, 1.0, 10.0, 2.0, 1.0)
+EVERY_CHECK = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 
 
-@pytest.mark.parametrize(
-    ("operator", "arguments"),
-    [
-        (operators.lab, (IMAGE,)),
-        (operators.build, (FEATURES, INSIDE)),
-        (operators.open_largest, (TREE.gain, TREE.left, TREE.right, 9)),
-        (operators.cut_labels, (TREE.parent, OPENED)),
-        (operators.relax, (LABELS, FEATURES.view(3, 20, 22), 2, 0.2, 10.0)),
-        (operators.connected_pieces, (LABELS,)),
-        (operators.exact_labels, (FEATURES.view(1, 3, 20, 22), 10)),
-    ],
-    ids=lambda value: getattr(value, "_name", ""),
-)
-def test_every_operator_passes_opcheck(operator, arguments):
-    opcheck(operator, arguments)
+def test_exported_models_find_the_operators_that_they_contain():
+    code = (
+        "import pixtree, torch; print(*(s for s in torch._C._jit_get_all_schemas() if s.name.startswith('pixtree::')), sep='\\n')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert sorted(done.stdout.splitlines()) == SCHEMAS.strip().splitlines()
+
+
+def test_no_operator_loads_numba_before_it_runs():
+    code = "import sys, pixtree.kernels.operators; print('numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_every_operator_names_a_function_that_takes_its_arguments():
+    defined = [value for value in vars(operators).values() if isinstance(value, torch.library.CustomOpDef)]
+    assert len(defined) == len(SCHEMAS.strip().splitlines())
+    for one in defined:
+        path = inspect.getclosurevars(one._init_fn).nonlocals.get("function")
+        module, _, name = (path or "operators._cut").rpartition(".")
+        function = getattr(import_module(f"pixtree.kernels.{module}"), name)
+        inspect.signature(function).bind(*one._opoverload._schema.arguments)
+
+
+@pytest.mark.parametrize("levels", [False, True])
+@pytest.mark.parametrize("colour", [False, True])
+def test_the_cut_passes_opcheck(levels, colour):
+    features = torch.rand(2, 4, 440, generator=torch.Generator().manual_seed(0))
+    arguments = (IMAGES, features, torch.tensor(10.0), 9, colour, 1.0 if colour else 0.0, RULE, levels, "auto")
+    # Levels have entries that no kernel reads or writes, so their values cannot be compared.
+    opcheck(operators.cut_exactly, arguments, test_utils=("test_schema", "test_faketensor") if levels else EVERY_CHECK)
+
+
+@pytest.mark.parametrize("operator", ["whole_bytes", "denormalised"])
+def test_operators_of_pixels_pass_opcheck(operator):
+    values = (IMAGES / 255.0).requires_grad_()
+    opcheck(getattr(operators, operator), (values,) if operator == "whole_bytes" else (values, torch.rand(3), torch.rand(3)))
 
 
 def test_operators_check_what_kernels_trust():
-    with pytest.raises(ValueError, match="between 0 and 439 inner nodes"):
-        operators.open_largest(TREE.gain, TREE.left, TREE.right, 440)
-    with pytest.raises(ValueError, match="a column per pixel"):
-        operators.build(FEATURES, torch.ones(40, 40, dtype=torch.bool))
-    with pytest.raises(ValueError, match="finite float32"):
-        operators.exact_labels(torch.full((1, 3, 4, 4), torch.nan), 2)
-    with pytest.raises(ValueError, match="at least 1 region"):
-        operators.exact_labels(torch.zeros(1, 3, 4, 4), 0)
-    assert operators.exact_labels(torch.zeros(0, 3, 4, 4), 2).shape == (0, 4, 4)
-
-
-def test_operators_give_what_the_library_gives():
-    labels = torch.ops.pixtree.exact_labels(FEATURES.view(1, 3, 20, 22), 10)
-    assert torch.equal(labels[0], pixtree.segment(IMAGE, tokens=10))
+    features = torch.full((2, 1, 440), torch.nan)
+    with pytest.raises(ValueError, match="features must be finite"):
+        operators.cut_exactly(IMAGES, features, torch.tensor(1.0), 2, False, 0.0, RULE, False, "auto")
 
 
 def test_a_function_around_them_compiles_as_one_graph():
     def region_means(features):
-        labels = torch.ops.pixtree.exact_labels(features, 10).flatten(1).to(torch.int64)
-        sums = torch.zeros(labels.shape[0], 10, 3).scatter_add(1, labels[..., None].expand(-1, -1, 3), features.flatten(2).mT)
-        return sums / torch.nn.functional.one_hot(labels, 10).sum(1)[..., None]
+        labels = torch.ops.pixtree.cut_exactly(IMAGES, features, torch.tensor(1.0), 10, True, 0.0, RULE, False, "auto")[0]
+        index = labels.flatten(1).to(torch.int64)
+        sums = torch.zeros(2, 10, 3).scatter_add(1, index[..., None].expand(-1, -1, 3), features.mT)
+        return sums / torch.nn.functional.one_hot(index, 10).sum(1)[..., None]
 
-    features = FEATURES.view(1, 3, 20, 22)
+    features = torch.stack([kernels_for().lab(one) for one in IMAGES])
     compiled_function = torch.compile(region_means, fullgraph=True, backend="aot_eager")
     assert torch.equal(compiled_function(features), region_means(features))

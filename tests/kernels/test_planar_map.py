@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from pixtree.kernels.cracks import PlanarMap, planar_map, rings
+from pixtree.kernels.image.cracks import PlanarMap, planar_map, rings
 from pixtree.tasks.vectorize import rendered
 from pixtree.trees.partition import Partition
 from pixtree.vector.drawing import Drawing

@@ -8,8 +8,9 @@ import pytest
 import torch
 from pictures import noise, photo
 
-from pixtree.kernels import kernels_for, polishing
-from pixtree.kernels.types import FLOOR
+from pixtree.kernels import kernels_for
+from pixtree.kernels.image.polish import definition
+from pixtree.kernels.tree import FLOOR
 from pixtree.trees.build import hierarchy_of_image
 from pixtree.trees.cuts import SMOOTHNESS, SWEEPS
 from pixtree.trees.partition import Partition
@@ -22,11 +23,11 @@ def polished(labels, features, backend, sweeps=SWEEPS, smoothness=SMOOTHNESS, fl
 
 
 def test_the_logarithm_is_that_of_the_library_and_compiled_it_has_the_same_bits():
-    compiled = numba.njit(polishing.logarithm)
+    compiled = numba.njit(definition.logarithm)
     values = np.concatenate((np.geomspace(1e-30, 1e30, 999), np.linspace(0.4, 2.1, 999))).tolist()
     for x in values:
-        assert polishing.logarithm(x) == pytest.approx(math.log(x), rel=1e-12, abs=1e-12)
-        assert compiled(x) == polishing.logarithm(x)
+        assert definition.logarithm(x) == pytest.approx(math.log(x), rel=1e-12, abs=1e-12)
+        assert compiled(x) == definition.logarithm(x)
 
 
 @pytest.mark.parametrize("image", [photo(height=48, width=56), noise(30, 31)])

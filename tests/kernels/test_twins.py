@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pictures import checkerboard, constant, noise, photo, small_images
 
-from pixtree.kernels import arithmetic, kernels_for
-from pixtree.kernels.compiled import arithmetic as compiled_arithmetic
+from pixtree.kernels import kernels_for
+from pixtree.kernels.arithmetic import compiled as compiled_arithmetic
+from pixtree.kernels.arithmetic import definition as arithmetic
 from pixtree.trees.build import hierarchy_of_image
 from pixtree.trees.criteria import Criterion
 from pixtree.trees.hierarchy import Hierarchy

@@ -11,6 +11,7 @@ from tiny_models import tiny
 
 import pixtree
 from pixtree.kernels import kernels_for, operators
+from pixtree.kernels.tokens.aggregate import Grown, Kernel
 from pixtree.models import retrofit
 from pixtree.runtime import transfer
 
@@ -172,22 +173,16 @@ def test_a_coarsened_model_never_leaves_its_device(device, name):
     assert_near(logits, expected)
 
 
-def test_operators_of_trees_work_on_the_host(device):
-    planes = torch.stack([operators.lab(one) for one in pictures(2)]).view(2, 3, *SHAPE)
-    inside = torch.ones(SHAPE, dtype=torch.bool)
-    tree = operators.build(planes[0].flatten(1), inside)
-    opened = operators.open_largest(tree[5], tree[1], tree[2], 11)
-    labels = operators.cut_labels(tree[0], opened).view(SHAPE)
+def test_trees_of_a_device_are_made_on_the_host(device):
+    images = pictures(2)
+    labels = pixtree.segment(images[0], tokens=12)
+    pieces = kernels_for().connected_pieces(labels // 2)
     with device:
-        assert torch.equal(near(operators.exact_labels(Far(planes), 9)), operators.exact_labels(planes, 9))
-        for a, b in zip(operators.build(Far(planes[0].flatten(1)), Far(inside)), tree, strict=True):
-            assert torch.equal(near(a), b)
-        assert torch.equal(near(operators.open_largest(*(Far(tree[i]) for i in (5, 1, 2)), 11)), opened)
-        assert torch.equal(near(operators.cut_labels(Far(tree[0]), Far(opened))), labels.flatten())
-        polished = operators.relax(labels, planes[0], 2, 0.2, 10.0)
-        assert torch.equal(near(operators.relax(Far(labels), Far(planes[0]), 2, 0.2, 10.0)), polished)
-        assert torch.equal(near(operators.connected_pieces(Far(labels // 2))), operators.connected_pieces(labels // 2))
-        assert torch.equal(near(pixtree.Partition.from_labels(Far(labels // 2)).labels[0]), operators.connected_pieces(labels // 2))
+        assert torch.equal(near(pixtree.segment(Far(images), tokens=9)), pixtree.segment(images, tokens=9))
+        relaxed = pixtree.segment(images[0], tokens=12, relax=True)
+        assert torch.equal(near(pixtree.segment(Far(images[0]), tokens=12, relax=True)), relaxed)
+        assert torch.equal(near(pixtree.Partition.from_labels(Far(labels // 2)).labels[0]), pieces)
+    assert (device.out, device.back) == (3, 3)
 
 
 @pytest.mark.parametrize("budget", [pixtree.Exactly(20), pixtree.AtMost(20)])
@@ -220,10 +215,10 @@ def test_the_aggregation_of_a_device_compiles_as_one_graph():
     tokenizer, images = PRESETS["normalised"](), pictures(2)
     regions = tokenizer.encode(images)
     cuts, definitions = tokenizer.regions.cut(images, regions.features, tokenizer.budget), kernels_for("torch")
-    scalars = torch.tensor(0.7), torch.tensor(0.4)
+    kernel = Kernel(torch.tensor(0.7), torch.tensor(0.4))
 
     def aggregate(features: torch.Tensor, fixed: torch.Tensor, labels: torch.Tensor, levels: torch.Tensor) -> torch.Tensor:
-        return definitions.aggregate(features, fixed, labels, 20, levels, *scalars)
+        return definitions.aggregate(features, fixed, Grown(labels, 20, levels), kernel)
 
     arguments = regions.features, cuts.fixed, cuts.partition.labels.flatten(1), cuts.levels
     torch._dynamo.reset()

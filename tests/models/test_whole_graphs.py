@@ -82,6 +82,6 @@ def test_a_model_whose_count_follows_the_picture_still_compiles_in_parts():
 
 
 def test_the_operators_are_there_after_importing_pixtree():
-    code = "import pixtree, torch; print(torch.ops.pixtree.encode, torch.ops.pixtree.cut_exactly, torch.ops.pixtree.lab)"
+    code = "import pixtree, torch; print(torch.ops.pixtree.encode, torch.ops.pixtree.cut_exactly, torch.ops.pixtree.paint)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["pixtree.encode", "pixtree.cut_exactly", "pixtree.lab"]
+    assert done.stdout.split() == ["pixtree.encode", "pixtree.cut_exactly", "pixtree.paint"]

@@ -4,9 +4,9 @@ import pytest
 import torch
 from pictures import photo
 
-from pixtree.kernels.reference.merging import NONE, cheapest_edges, components_of_picks, merge_cost, picked_ends, pixel_edges
-from pixtree.kernels.reference.merging import Regions as ReferenceRegions
-from pixtree.kernels.types import Cost, MergeRule
+from pixtree.kernels.tree import Cost, MergeRule
+from pixtree.kernels.tree.build.definition import NONE, cheapest_edges, components_of_picks, merge_cost, picked_ends, pixel_edges
+from pixtree.kernels.tree.build.definition import Regions as ReferenceRegions
 from pixtree.trees.build import hierarchy_of_image
 from pixtree.trees.options import TreeOptions, merge_rule
 

@@ -12,7 +12,7 @@ from types import ModuleType
 import numba
 import pytest
 
-from pixtree.runtime import jit, machine_code
+from pixtree.runtime import jit
 
 CODE = "import torch, pixtree; print(pixtree.segment(torch.zeros(3, 9, 9, dtype=torch.uint8), tokens=4).max().item() + 1)"
 
@@ -28,7 +28,7 @@ add_seven.__module__ = "pixtree.kernels.tried"  # as if it were ours
 def folder(tmp_path, monkeypatch, caplog):
     caplog.set_level(logging.WARNING, "pixtree")
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(machine_code, "_said", set())
+    monkeypatch.setattr(jit, "_warned", set())
     monkeypatch.setattr(jit._Announcer, "is_kept", True)
     monkeypatch.setitem(sys.modules, add_seven.__module__, ModuleType(add_seven.__module__))  # numba imports it with the code
     return tmp_path
@@ -48,7 +48,7 @@ def test_machine_code_is_kept_and_found_again(folder, caplog):
     assert fresh()(1) == 8
     assert [path.suffix for path in stored(folder)] == [".nbc", ".nbi"]
     caplog.clear()
-    machine_code._said.clear()
+    jit._warned.clear()
     again = fresh()
     assert again(1) == 8
     assert sum(again.stats.cache_hits.values()) == 1
@@ -87,7 +87,7 @@ def test_other_sources_do_not_touch_that_machine_code(folder, monkeypatch):
 
 def test_two_processes_that_compile_at_once_do_not_mix_their_machine_code(folder, monkeypatch):
     whole, fraction = jit.kernel(add_seven), jit.kernel(add_seven)
-    monkeypatch.setattr(machine_code.CheckedFiles, "_load_index", lambda _: {})  # each has looked before the other wrote
+    monkeypatch.setattr(jit.CheckedFiles, "_load_index", lambda _: {})  # each has looked before the other wrote
     assert (whole(1), fraction(0.5)) == (8, 7.5)
     assert [path.suffix for path in stored(folder)] == [".nbc", ".nbc", ".nbi"]
 
@@ -140,7 +140,7 @@ def test_without_a_folder_to_write_it_says_that_every_process_compiles(folder, c
 
 
 def test_without_any_set_up_of_logging_a_sentence_goes_to_stderr():
-    code = "from pixtree.runtime.machine_code import say_once; say_once('compiling'); say_once('compiling')"
+    code = "from pixtree.runtime.jit import warn_once; warn_once('compiling'); warn_once('compiling')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "pixtree: compiling\n")
 

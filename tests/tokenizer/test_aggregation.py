@@ -7,8 +7,9 @@ from torch.library import opcheck
 from tree_rounds import rounds_of
 
 from pixtree.kernels import kernels_for, operators
-from pixtree.kernels.reference.aggregation import MODES, SIMILARITIES, group_softmax
-from pixtree.kernels.types import MOST_LEVELS
+from pixtree.kernels.tokens.aggregate import MODES, SIMILARITIES, Grown, Kernel
+from pixtree.kernels.tokens.aggregate.definition import group_softmax
+from pixtree.kernels.tree import MOST_LEVELS
 from pixtree.tokenizer.aggregation import Similarity, region_features
 from pixtree.tokenizer.cutting import Cuts, Distance
 from pixtree.trees.build import hierarchy_of_image
@@ -49,7 +50,7 @@ def aggregate(
     values, fixed, labels, levels = example
     values = values if features is None else features
     count = int(labels.max()) + 1
-    return kernels.aggregate(values, fixed, labels, count, levels, weight, precision, mode, similarity, True, compared)
+    return kernels.aggregate(values, fixed, Grown(labels, count, levels), Kernel(weight, precision, similarity, compared), mode)
 
 
 def test_members_pick_inside_their_component_and_components_halve():
@@ -110,7 +111,7 @@ def test_the_straight_gradient_is_that_of_the_normalised_weights_at_the_value_of
     levels[0, 2, :2] = torch.tensor([0, 2])
     levels[0, 3, :3] = torch.tensor([0, 2, 3])
     labels = torch.zeros((1, 2), dtype=torch.int32)
-    pooled = DEFINED.aggregate(features, features[:, :0], labels, 1, levels, WEIGHT, PRECISION)
+    pooled = DEFINED.aggregate(features, features[:, :0], Grown(labels, 1, levels), Kernel(WEIGHT, PRECISION))
     assert pooled.tolist() == [[[2.0]]]
     (gradient,) = torch.autograd.grad(pooled.sum(), features)
     assert torch.allclose(gradient, torch.tensor([[[0.5, 0.5]]], dtype=torch.float64))  # equal distances: the softmax stays ½, ½
@@ -191,7 +192,8 @@ def test_pieces_of_a_region_that_never_meet_are_averaged_by_their_pixels():
     labels = torch.tensor([[0, 0, 0, 1]], dtype=torch.int32)
     features = torch.tensor([[[1.0, 2.0, 6.0, 9.0]]], dtype=torch.float64)
     for mode in ("mean", "straight"):
-        assert DEFINED.aggregate(features, features[:, :0], labels, 2, levels, WEIGHT, PRECISION, mode).tolist() == [[[3.0], [9.0]]]
+        found = DEFINED.aggregate(features, features[:, :0], Grown(labels, 2, levels), Kernel(WEIGHT, PRECISION), mode)
+        assert found.tolist() == [[[3.0], [9.0]]]
 
 
 def test_regions_that_no_tree_made_take_plain_means(example):

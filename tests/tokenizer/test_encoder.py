@@ -5,8 +5,8 @@ import torch
 from torch.library import opcheck
 
 from pixtree.kernels import kernels_for, operators
-from pixtree.kernels.compiled import encoding as compiled
-from pixtree.kernels.reference.encoding import context
+from pixtree.kernels.tokens.encode import compiled
+from pixtree.kernels.tokens.encode.definition import context
 from pixtree.tokenizer.encoder import Encoder, EncoderOptions
 
 

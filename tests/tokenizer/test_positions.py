@@ -5,7 +5,7 @@ import torch
 from torch.library import opcheck
 
 from pixtree.kernels import kernels_for, operators
-from pixtree.kernels.reference.positions import KERNELS
+from pixtree.kernels.tokens.positions.definition import KERNELS
 from pixtree.tokenizer.positions import Positions, resampled_table
 
 joint_histogram = kernels_for().joint_histogram

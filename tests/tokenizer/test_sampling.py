@@ -6,10 +6,16 @@ from torch.library import opcheck
 
 from pixtree.kernels import kernels_for
 from pixtree.kernels.operators import sample_boxes
-from pixtree.kernels.reference.sampling import extract, taps
+from pixtree.kernels.tokens.sample import Background, Boxes, Injected
+from pixtree.kernels.tokens.sample.compiled import grouped
+from pixtree.kernels.tokens.sample.definition import extract, taps
 from pixtree.tokenizer.sampling import Sampler, frames
 
-defined = kernels_for("torch").sample
+
+def defined(*tensors: torch.Tensor) -> torch.Tensor:
+    """The definition, of tensors in the order of the operator."""
+    return kernels_for("torch").sample(*grouped(tensors))
+
 
 PATCHES = (torch.arange(48)[:, None] // 16 * 2 + torch.arange(32) // 16).to(torch.int32)[None]
 
@@ -21,19 +27,19 @@ def example(samples: int = 3, dtype: torch.dtype = torch.float64):
     frame = frames(kernels_for().region_boxes(labels, 4), (7, 9), 2, None)
     frame[1, 3] = 0
     background = torch.rand(3, samples, samples, generator=generator, dtype=dtype)
-    return image, labels, frame, torch.tensor(0.3, dtype=dtype), background
+    return image, Boxes(labels, frame), Background(torch.tensor(0.3, dtype=dtype), background)
 
 
 def test_square_patches_return_their_pixels_unchanged():
     image = torch.rand(1, 3, 48, 32)
-    tokens = Sampler()(image, torch.zeros(1, 6, 3), torch.ones(3), torch.zeros(3), PATCHES)
+    tokens = Sampler()(Injected(image, torch.zeros(1, 6, 3), torch.ones(3), torch.zeros(3)), PATCHES)
     expected = image.unfold(2, 16, 16).unfold(3, 16, 16).permute(0, 2, 3, 1, 4, 5).flatten(1, 2)
     assert torch.equal(tokens, expected)
 
 
 def injected(channels: int = 3, dtype: torch.dtype = torch.float64):
     """Arguments of `sample_boxes`, with pixels outside all regions."""
-    _, labels, frame, mix, _ = example(dtype=dtype)
+    _, (labels, frame), (mix, _) = example(dtype=dtype)
     labels[0, 2, 3:5] = -1
     generator = torch.Generator().manual_seed(2)
     shapes = ((2, channels, 7, 9), (2, 4, channels), (channels,), (channels,), (channels, 3, 3))
@@ -61,8 +67,8 @@ def test_gradients_agree_with_finite_differences(function):
 
 
 def test_gradients_of_the_image_agree_with_finite_differences():
-    image, labels, frame, mix, background = example()
-    assert torch.autograd.gradcheck(lambda x: extract(x, labels, frame, mix, background), image.requires_grad_())
+    image, boxes, background = example()
+    assert torch.autograd.gradcheck(lambda x: extract(x, boxes, background), image.requires_grad_())
 
 
 def test_the_operator_is_well_behaved():
@@ -91,7 +97,7 @@ def test_boxes_at_the_far_border_grow_into_the_padding_and_no_other_does():
 
 def test_what_the_border_cuts_off_a_patch_is_sampled_as_padding():
     image, labels = torch.rand(1, 3, 17, 32), (torch.arange(17)[:, None] // 16 * 2 + torch.arange(32) // 16).to(torch.int32)
-    tokens = Sampler()(image, torch.zeros(1, 4, 3), torch.full((3,), 2.0), torch.full((3,), -1.0), labels[None])
+    tokens = Sampler()(Injected(image, torch.zeros(1, 4, 3), torch.full((3,), 2.0), torch.full((3,), -1.0)), labels[None])
     padded = torch.nn.functional.pad(2 * image - 1, (0, 0, 0, 15))
     assert torch.allclose(tokens, padded.unfold(2, 16, 16).unfold(3, 16, 16).permute(0, 2, 3, 1, 4, 5).flatten(1, 2), atol=1e-6)
 
@@ -115,7 +121,7 @@ def test_lambda_of_0_and_1_is_not_learned(mix):
     assert [name for name, _ in sampler.named_parameters()] == ["background"]
     assert list(sampler.state_dict()) == ["background"]
     image, labels = torch.rand(1, 3, 16, 16), (torch.arange(16) // 8).to(torch.int32).expand(1, 16, 16).contiguous()
-    tokens = sampler(image, torch.zeros(1, 2, 3), torch.ones(3), torch.zeros(3), labels)
+    tokens = sampler(Injected(image, torch.zeros(1, 2, 3), torch.ones(3), torch.zeros(3)), labels)
     tokens.sum().backward()
     assert bool((tokens[0, 0, :, :, 12:] == mix * image[0, :, :, 12:]).all())
     assert bool((sampler.background.grad != 0).any()) == (mix == 0.0)
@@ -123,10 +129,10 @@ def test_lambda_of_0_and_1_is_not_learned(mix):
 
 def test_lambda_one_shows_the_background_and_beta_fills_what_it_hides():
     image, labels = torch.rand(1, 1, 4, 4), torch.tensor([[[0, 0, 1, 1]] * 4], dtype=torch.int32)
-    frame = torch.tensor([[[0.0, 0.0, 4.0, 4.0], [0.0, 0.0, 4.0, 4.0]]])
+    boxes = Boxes(labels, torch.tensor([[[0.0, 0.0, 4.0, 4.0], [0.0, 0.0, 4.0, 4.0]]]))
     beta = torch.full((1, 4, 4), 7.0)
-    shown = extract(image, labels, frame, torch.tensor(1.0), beta)
+    shown = extract(image, boxes, Background(torch.tensor(1.0), beta))
     assert torch.allclose(shown[0, 0], image[0])
-    hidden = extract(image, labels, frame, torch.tensor(0.0), beta)
+    hidden = extract(image, boxes, Background(torch.tensor(0.0), beta))
     assert torch.allclose(hidden[0, 0, 0, :, :2], image[0, 0, :, :2])
     assert bool((hidden[0, 0, 0, :, 2:] == 7).all())

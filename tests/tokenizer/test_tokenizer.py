@@ -4,8 +4,8 @@ import pytest
 import torch
 from pictures import checkerboard, constant, noise, photo
 
-from pixtree.tokenizer.injection import reconstruction_loss
 from pixtree.tokenizer.tokenizer import Options, Tokenizer
+from pixtree.training.reconstruction import reconstruction_loss
 from pixtree.trees.criteria import Criterion
 from pixtree.trees.cuts import AtMost, Exactly, Level
 from pixtree.trees.options import Cosine

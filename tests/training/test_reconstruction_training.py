@@ -7,13 +7,18 @@ from pictures import photo
 from PIL import Image
 
 from pixtree.cli.main import app
-from pixtree.tokenizer.injection import reconstruction_loss
 from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, Options, region_encoder
 from pixtree.tokenizer.weights import load_weights
 from pixtree.training import reconstruction, short_forms
 from pixtree.training.batches import RandomCrops
 from pixtree.training.recipe import Plan, Reconstruction
-from pixtree.training.reconstruction import Pretraining, association_loss, neighbour_labels, reconstruction_error
+from pixtree.training.reconstruction import (
+    Pretraining,
+    association_loss,
+    neighbour_labels,
+    reconstruction_error,
+    reconstruction_loss,
+)
 from pixtree.training.short_forms import tokenizer_recipe
 from pixtree.training.sources import image_files
 from pixtree.trees.cuts import Exactly

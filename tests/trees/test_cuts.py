@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pictures import checkerboard, constant, noise, photo, small_images
 
 from pixtree.kernels import kernels_for
-from pixtree.kernels.reference.attributes import parents_of
+from pixtree.kernels.tree.attributes.definition import parents_of
 from pixtree.trees.build import hierarchy_of_image
 from pixtree.trees.criteria import Criterion, scores
 from pixtree.trees.cuts import AtMost, Exactly, Level, budget_of, opened_nodes

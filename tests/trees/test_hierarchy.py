@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from pictures import checkerboard, constant, noise, photo, small_images
 
-from pixtree.kernels.reference.attributes import depths
+from pixtree.kernels.tree.attributes.definition import depths
 from pixtree.trees.build import hierarchy_of_image, hierarchy_of_planes
 from pixtree.trees.hierarchy import Hierarchy
 from pixtree.trees.options import SIMILARITIES, TreeOptions

@@ -9,7 +9,7 @@ from skimage import data
 import pixtree
 from pixtree.images.rasters import opened
 from pixtree.kernels import kernels_for
-from pixtree.kernels.types import Edges, MergeRule, Place
+from pixtree.kernels.tree import Edges, MergeRule, Place
 from pixtree.trees.tiles import Store, fine_regions
 
 WHOLE = 4096  # a tile that covers every picture here

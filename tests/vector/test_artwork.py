@@ -8,7 +8,7 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 from skimage import data
 
 from pixtree.evaluation.vectors import at_size
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tasks.vectorize import vectorize
 from pixtree.vector.svg import points_of
 from pixtree.vector.tracing import UNITS

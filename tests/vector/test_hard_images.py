@@ -6,7 +6,7 @@ from evidence.renderers import hairlines
 from pictures import constant, noise, photo
 from PIL import Image, ImageDraw, ImageFont
 
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tasks.vectorize import rendered, vectorize
 
 

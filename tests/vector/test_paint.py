@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pictures import photo
 
-from pixtree.kernels.cracks import planar_map
+from pixtree.kernels.image.cracks import planar_map
 from pixtree.tasks.vectorize import rendered, vectorize
 from pixtree.vector.outlines.beziers import fit_curves
 from pixtree.vector.outlines.pieces import flattened

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pictures import constant, photo
 
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tasks.vectorize import rendered, vectorize
 from pixtree.vector.potrace import PROGRAM
 

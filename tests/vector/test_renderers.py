@@ -9,7 +9,7 @@ from pictures import photo
 from renderers import each, needs
 
 from pixtree.evaluation.vectors import at_size, background_difference
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tasks.segment import segment
 from pixtree.tasks.vectorize import rendered, vectorize
 

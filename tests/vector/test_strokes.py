@@ -8,7 +8,7 @@ from evidence.renderers import RENDERERS
 from pictures import photo
 from renderers import each
 
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tasks.vectorize import rendered, vectorize
 from pixtree.vector.contours import Chain, through_junctions, without_echoes
 from pixtree.vector.line_drawing import LineDrawing

@@ -7,7 +7,7 @@ from evidence.renderers import RENDERERS
 from renderers import each
 
 from pixtree.evaluation.vectors import at_size
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tasks.vectorize import rendered, vectorize
 
 

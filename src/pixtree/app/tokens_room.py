@@ -11,7 +11,7 @@ from pixtree.app.sessions import Service, Session, Shared, binary
 from pixtree.app.uploads import reduced
 from pixtree.app.wire import packed, partition_values
 from pixtree.exports.pictures import mean_colours
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tasks.segment import segment
 from pixtree.trees.partition import Partition
 

@@ -99,13 +99,11 @@ def _show(rows: list[tuple[str, str]]) -> None:
 
 def self_test() -> dict[str, str]:
     """Per backend `ok` or the error: every backend cuts one generated image, and all must agree."""
-    from pixtree.runtime.backend import BACKENDS
+    from pixtree.runtime.backend import IMPLEMENTED
 
     results: dict[str, str] = {}
     expected: NDArray[np.int32] | None = None
-    for name in BACKENDS:
-        if name == "auto":
-            continue
+    for name in IMPLEMENTED:
         try:
             labels = _small_cut(name)
         except Exception as fault:  # whatever stops a backend is the finding
@@ -146,7 +144,7 @@ def _extras() -> list[tuple[str, str]]:
 
 def _surroundings() -> list[tuple[str, str]]:
     """The cache of compiled kernels, and the programs that some options run."""
-    from pixtree.runtime.machine_code import REMEDY, folder_fault
+    from pixtree.runtime.jit import REMEDY, folder_fault
     from pixtree.vector.potrace import PROGRAM
 
     folder, fault = folder_fault()

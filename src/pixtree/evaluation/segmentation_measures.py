@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from pixtree.evaluation.label_maps import IGNORED, LabelledImage
 from pixtree.evaluation.superpixel_comparison import method, warm_up
-from pixtree.kernels.cracks import boundary_pixels
+from pixtree.kernels.image.cracks import boundary_pixels
 
 if TYPE_CHECKING:
     from pixtree.models.coarsening.coarse_vit import CoarseViT

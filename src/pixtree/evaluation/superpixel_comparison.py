@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pixtree.evaluation.annotated_photos import AnnotatedPhoto, LabelFolder
 from pixtree.evaluation.superpixels import MEASURES, Labels, superpixel_scores
-from pixtree.kernels.fidelity import psnr
+from pixtree.kernels.image import psnr
 from pixtree.partitioners import NAMES, Baseline, partitioner
 from pixtree.trees.partition import Partition
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.kernels.cracks import boundary_pixels
-from pixtree.kernels.fidelity import psnr
+from pixtree.kernels.image import psnr
+from pixtree.kernels.image.cracks import boundary_pixels
 
 Labels = NDArray[np.integer]
 Mask = NDArray[np.bool_]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pixtree.exports.labels import LabelsLike, label_map, numbered
 from pixtree.files import replacing
 from pixtree.kernels import kernels_for
-from pixtree.kernels.cracks import boundary_pixels
+from pixtree.kernels.image.cracks import boundary_pixels
 from pixtree.trees.previews import WHITE, Colour, Picture, coloured_regions, contour_map, painted
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pixtree.exports.georeference import PIXELS, Georeference
 from pixtree.exports.labels import LabelsLike, numbered
 from pixtree.exports.pictures import displayed, region_colours
-from pixtree.kernels.cracks import Rings, rings, without_collinear
+from pixtree.kernels.image.cracks import Rings, rings, without_collinear
 from pixtree.trees.partition import Partition
 
 if TYPE_CHECKING:

@@ -1,11 +1,120 @@
-"""Functions on arrays that know nothing of learning: one name, one definition, and where speed needs it one compiled twin.
+"""The heavy functions on arrays, by idea: one name, one definition, and where speed needs it a faster body next to it.
 
-`reference` holds the definitions in plain torch, for any device. `compiled` holds the numba twins, under the same file and function
-names. `operators` registers them with torch. `kernels_for(backend, device)` is the one place that chooses between them. Sequential
-algorithms are written once, in `sequential`: the reference interprets them, and numba compiles them.
+An idea is a folder: `definition.py` in plain torch, for any device, is the truth; `compiled.py` (or a folder `compiled`) has the
+functions that numba computes faster on the CPU, under the same names. `kernels_for(backend, device)` chooses who runs, by name; a
+function that a backend does not have runs as it is defined. Another backend is one more file in each idea's folder.
 """
 
-from pixtree.kernels.definitions import Kernels
-from pixtree.kernels.dispatch import kernels_for
+from importlib import import_module
+from types import ModuleType
+
+import torch
+
+from pixtree.kernels.image.colour import definition as _colour
+from pixtree.kernels.image.pieces import definition as _pieces
+from pixtree.kernels.image.planes import definition as _planes
+from pixtree.kernels.image.polish import definition as _polish
+from pixtree.kernels.tokens.aggregate import definition as _aggregate
+from pixtree.kernels.tokens.cluster import definition as _cluster
+from pixtree.kernels.tokens.encode import definition as _encode
+from pixtree.kernels.tokens.positions import definition as _positions
+from pixtree.kernels.tokens.sample import definition as _sample
+from pixtree.kernels.tokens.segments import definition as _segments
+from pixtree.kernels.tree.attributes import definition as _attributes
+from pixtree.kernels.tree.build import definition as _build
+from pixtree.kernels.tree.cut import definition as _cut
+from pixtree.kernels.tree.prune import definition as _prune
+from pixtree.runtime.backend import backend_for
 
 __all__ = ["Kernels", "kernels_for"]
+
+
+class Kernels:
+    """Every function under its one name, here by its definition; a backend is a subclass that has some of them otherwise."""
+
+    # image
+    colours = staticmethod(_planes.colours)
+    coordinates = staticmethod(_planes.coordinates)
+    distance_planes = staticmethod(_planes.distance_planes)
+    all_within = staticmethod(_planes.all_within)
+    lab = staticmethod(_colour.lab)
+    lightness = staticmethod(_colour.lightness)
+    whole_bytes = staticmethod(_colour.whole_bytes)
+    denormalised = staticmethod(_colour.denormalised)
+    connected_pieces = staticmethod(_pieces.connected_pieces)
+    relax = staticmethod(_polish.relax)
+    # tree
+    build = staticmethod(_build.build)
+    build_on_regions = staticmethod(_build.build_on_regions)
+    pixel_edges = staticmethod(_build.pixel_edges)
+    boxes = staticmethod(_attributes.boxes)
+    joins = staticmethod(_attributes.joins)
+    moments = staticmethod(_attributes.moments)
+    sizes = staticmethod(_attributes.sizes)
+    sum_upwards = staticmethod(_attributes.sum_upwards)
+    volumes = staticmethod(_attributes.volumes)
+    tree_levels = staticmethod(_attributes.tree_levels)
+    best_ancestors = staticmethod(_cut.best_ancestors)
+    cheapest_cut = staticmethod(_cut.cheapest_cut)
+    cut_labels = staticmethod(_cut.cut_labels)
+    open_largest = staticmethod(_cut.open_largest)
+    persistence = staticmethod(_cut.persistence)
+    select_largest = staticmethod(_cut.select_largest)
+    exact_cut = staticmethod(_prune.exact_cut)
+    # tokens
+    encode = staticmethod(_encode.encode)
+    aggregate = staticmethod(_aggregate.aggregate)
+    sample = staticmethod(_sample.sample)
+    paint = staticmethod(_segments.paint)
+    region_boxes = staticmethod(_segments.region_boxes)
+    region_means = staticmethod(_segments.region_means)
+    region_minima = staticmethod(_segments.region_minima)
+    region_sizes = staticmethod(_segments.region_sizes)
+    region_sums = staticmethod(_segments.region_sums)
+    cell_counts = staticmethod(_positions.cell_counts)
+    embed_cells = staticmethod(_positions.embed_cells)
+    joint_histogram = staticmethod(_positions.joint_histogram)
+    cluster_labels = staticmethod(_cluster.cluster_labels)
+    ward_labels = staticmethod(_cluster.ward_labels)
+
+
+NAMES = tuple(name for name in vars(Kernels) if not name.startswith("_"))
+_found: dict[str, Kernels] = {}
+
+
+def kernels_for(backend: str = "auto", device: torch.device | None = None) -> Kernels:
+    """The kernels of a backend for tensors on `device` (the CPU if None): "auto" is compiled on the CPU and torch elsewhere."""
+    file = backend_for(backend, device).file
+    _find(file)
+    return _found[file]
+
+
+def _find(file: str) -> None:
+    """Find the functions that modules of that name have in the folders of their ideas; all others are the definitions.
+
+    Once, and late: numba takes a second to load.
+    """
+    if file in _found:
+        return
+    faster = {}
+    for name in NAMES:
+        definition = getattr(Kernels, name)
+        function = getattr(_module_next_to(definition.__module__, file), name, definition)
+        if function is not definition:
+            faster[name] = staticmethod(function)
+    _found[file] = type(f"Kernels[{file}]", (Kernels,), faster)()
+
+
+# Compilers call it instead of tracing its imports: torch.compiler.assume_constant_result sets this, but loads torch's compiler.
+_find._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def _module_next_to(definition: str, file: str) -> ModuleType | None:
+    """The module of that name in the folder of a definition, if there is one."""
+    name = f"{definition.rpartition('.')[0]}.{file}"
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as missing:
+        if missing.name != name:  # the module is there, and lacks a library
+            raise
+        return None

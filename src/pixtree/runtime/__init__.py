@@ -1,1 +1,1 @@
-"""The ground that kernels stand on: compilation, scratch memory, threads and the choice of a backend; it knows no kernel."""
+"""How kernels run: compilation, threads and their scratch memory, transfers and the choice of a backend; it imports no kernel."""

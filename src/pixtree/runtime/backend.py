@@ -1,23 +1,48 @@
-"""Which implementation runs on which device, and where trees are made; nothing else in the library looks at devices."""
+"""Which backend runs on which device, and where trees are made; nothing else in the library looks at devices."""
+
+from typing import NamedTuple
 
 import torch
 
-BACKENDS = ("auto", "torch", "numba")
+
+class Backend(NamedTuple):
+    """One way to run kernels."""
+
+    file: str  # the module that holds it in the folder of every idea, see `pixtree.kernels`
+    devices: tuple[str, ...]  # types of the devices whose tensors it takes; () is every device
 
 
-def runs_compiled(backend: str = "auto", device: torch.device | None = None) -> bool:
-    """Whether a backend runs compiled on tensors of `device` (the CPU if None): "auto" does on the CPU, "torch" never does."""
-    if backend not in BACKENDS:
-        raise ValueError(f"a backend is one of {', '.join(BACKENDS)}, got {backend!r}; choose one of these")
-    on_cpu = device is None or is_host(device)
-    if backend == "numba" and not on_cpu:
-        raise ValueError(f'the numba backend works on CPU tensors, got one on {device}; call .cpu() first or use backend="torch"')
-    return on_cpu and backend != "torch"
+DEFINED = "torch"  # the backend of the definitions, which has every function
+IMPLEMENTED = {DEFINED: Backend("definition", ()), "numba": Backend("compiled", ("cpu",))}
+AUTOMATIC = {"cpu": "numba"}  # the backend that "auto" chooses on a type of device; `DEFINED` on all others
+
+
+def backends() -> tuple[str, ...]:
+    """The names that a `backend=` takes."""
+    return "auto", *IMPLEMENTED
+
+
+def checked_backend(name: str) -> str:
+    """The name, if a backend has it."""
+    if name not in backends():
+        raise ValueError(f"a backend is one of {', '.join(backends())}, got {name!r}; choose one of these")
+    return name
+
+
+def backend_for(name: str = "auto", device: torch.device | None = None) -> Backend:
+    """The backend of that name for tensors on `device` (the CPU if None): "auto" is compiled on the CPU and torch elsewhere."""
+    kind = "cpu" if device is None else device.type
+    chosen = IMPLEMENTED[AUTOMATIC.get(kind, DEFINED) if checked_backend(name) == "auto" else name]
+    if chosen.devices and kind not in chosen.devices:
+        wanted = " or ".join(one.upper() for one in chosen.devices)
+        remedy = f'call .{chosen.devices[0]}() first or use backend="torch"'
+        raise ValueError(f"the {name} backend works on {wanted} tensors, got one on {device or kind}; {remedy}")
+    return chosen
 
 
 def trees_on_host(backend: str, device: torch.device) -> bool:
-    """Whether trees over tensors of `device` are made on the host: "auto" does that for every device but the CPU."""
-    return not runs_compiled(backend, device) and backend == "auto"
+    """Whether trees over tensors of `device` are made on the host: "auto" does that for every device that has only definitions."""
+    return backend_for(backend, device) == IMPLEMENTED[DEFINED] and backend == "auto"
 
 
 def is_host(device: torch.device) -> bool:
@@ -26,7 +51,7 @@ def is_host(device: torch.device) -> bool:
 
 
 def pins_memory(device: torch.device) -> bool:
-    """Whether copies between the host and `device` are faster from memory that stays in place, and can then run by themselves."""
+    """Whether copies between the host and `device` are faster from pinned memory, and can then run on their own."""
     return device.type == "cuda"
 
 

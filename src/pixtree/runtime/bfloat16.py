@@ -54,7 +54,7 @@ def precaution(probe: Probe = bfloat16_fault) -> tuple[dict[str, str], str | Non
 
 
 def diagnosis(probe: Probe = bfloat16_fault) -> str:
-    """One sentence for users: whether bfloat16 works, and the cure if it does not."""
+    """One sentence for users: whether bfloat16 works, and the fix if it does not."""
     fault = probe(None)
     if fault is None:
         return "ok"

@@ -1,18 +1,22 @@
-"""Threads over the images of a batch: a pool per process, whose threads keep their workspaces."""
+"""Threads over the images of a batch: a pool per process, and the scratch memory that each thread keeps."""
 
 import os
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+LARGEST_KEPT = 2**26  # words: 256 MB, about two megapixels
+
 _pools: dict[int, ThreadPoolExecutor] = {}
 _here = threading.local()
+_kept = threading.local()
 if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
     # A forked child inherits the pool but not its threads; it makes its own.
     os.register_at_fork(after_in_child=_pools.clear)
@@ -33,9 +37,9 @@ def thread_count() -> int:
 
 
 def each(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """The function of every item, in order; kernels release the GIL, so that items run side by side.
+    """The function of every item, in order; kernels release the GIL, so items run in parallel.
 
-    On a thread of the pool it runs them itself: waiting there for other threads of the pool could wait for ever.
+    On a thread of the pool it runs them itself: waiting there for other threads of the pool could wait forever.
     """
     work, threads = list(items), thread_count()
     if threads == 1 or len(work) <= 1 or getattr(_here, "in_pool", False):
@@ -44,3 +48,18 @@ def each(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Resu
     if pool is None:
         pool = _pools.setdefault(threads, ThreadPoolExecutor(threads, "pixtree", _mark_thread))
     return list(pool.map(function, work))
+
+
+def scratch(name: str, words: int) -> Any:
+    """This thread's uint32 array called `name`, of at least `words`; it still holds the values of the last caller.
+
+    Fresh pages cost more than most of the arithmetic done in them. Kernels that never run inside one another share a name, and so
+    the memory.
+    """
+    if words > LARGEST_KEPT:  # a server must not keep the memory of its largest image forever
+        return np.empty(words, np.uint32)
+    slab = getattr(_kept, name, None)
+    if slab is None or slab.size < words:
+        slab = np.empty(words, np.uint32)
+        setattr(_kept, name, slab)
+    return slab

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pixtree.images import ChannelAxis, Image, Window, checked
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tokenizer.tokenizer import Tokenizer
 from pixtree.trees.criteria import Criterion
 from pixtree.trees.cuts import AtMost

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from pixtree.kernels import Kernels
-from pixtree.kernels.reference.aggregation import MODES, SIMILARITIES
+from pixtree.kernels.tokens.aggregate import MODES, SIMILARITIES, Grown, Kernel
 from pixtree.runtime.transfer import scalar
 from pixtree.tokenizer.cutting import Cuts, Distance
 
@@ -37,9 +37,7 @@ def region_features(
     labels = cuts.partition.labels.flatten(1)
     if cuts.levels is None or cuts.fixed is None or mode == "mean":
         return kernels.region_means(features, labels, cuts.count)
-    scale, precision = (scalar(one, features) for one in (distance.weight, similarity.precision))
-    fixed = cuts.fixed.to(features.dtype)
+    weight, precision = (scalar(one, features) for one in (distance.weight, similarity.precision))
     compared = features.shape[1] if distance.compared is None else distance.compared
-    return kernels.aggregate(
-        features, fixed, labels, cuts.count, cuts.levels, scale, precision, mode, similarity.kernel, cuts.whole, compared
-    )
+    grown, kernel = Grown(labels, cuts.count, cuts.levels, cuts.whole), Kernel(weight, precision, similarity.kernel, compared)
+    return kernels.aggregate(features, cuts.fixed.to(features.dtype), grown, kernel, mode)

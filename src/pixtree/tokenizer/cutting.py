@@ -9,8 +9,8 @@ import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from pixtree.kernels import Kernels, kernels_for, operators
-from pixtree.kernels.reference.features import UNIT
-from pixtree.kernels.types import MOST_LEVELS, MergeRule
+from pixtree.kernels.image.planes import UNIT
+from pixtree.kernels.tree import MOST_LEVELS, MergeRule
 from pixtree.runtime.threads import each
 from pixtree.runtime.transfer import on_host, scalar
 from pixtree.trees.build import hierarchy_of_planes

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from pixtree.kernels import kernels_for
-from pixtree.kernels.types import EncoderLayers
+from pixtree.kernels.tokens.encode import EncoderLayers
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from pixtree.kernels import kernels_for
-from pixtree.kernels.reference.positions import axis_bins
+from pixtree.kernels.tokens.positions.definition import axis_bins
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from pixtree.kernels import kernels_for
+from pixtree.kernels.tokens.sample import Background, Boxes, Injected
 from pixtree.runtime.transfer import filled
 
 
@@ -112,16 +113,16 @@ class Sampler(nn.Module):
         assert self.fixed_mix is not None
         return self.fixed_mix
 
-    def forward(self, pixels: Tensor, change: Tensor, scale: Tensor, shift: Tensor, labels: Tensor) -> Tensor:
-        """F(S) (B, N, C, q, q) of x̂ = scale · (x + δ) + shift: x (B, C, H, W), δ (B, N, C) per region, labels (B, H, W).
+    def forward(self, image: Injected, labels: Tensor) -> Tensor:
+        """F(S) (B, N, C, q, q) of the regions of labels (B, H, W).
 
         Where q does not divide the size, the image is continued by the colour that x̂ = 0 has.
         """
-        patch = int(self.background.shape[-1])
-        weights = (one.to(pixels.dtype) for one in (self.mix, self.background))
-        frame = self.frames(labels, int(change.shape[1]))
-        pixels, labels = padded_pixels(pixels, patch, -shift / scale), padded_labels(labels, patch)
-        return kernels_for(self.backend, pixels.device).sample(pixels, change, scale, shift, labels, frame, *weights)
+        patch, pixels = int(self.background.shape[-1]), image.pixels
+        boxes = Boxes(padded_labels(labels, patch), self.frames(labels, int(image.change.shape[1])))
+        background = Background(self.mix.to(pixels.dtype), self.background.to(pixels.dtype))
+        padded = image._replace(pixels=padded_pixels(pixels, patch, -image.shift / image.scale))
+        return kernels_for(self.backend, pixels.device).sample(padded, boxes, background)
 
     def frames(self, labels: Tensor, count: int) -> Tensor:
         """The sampled boxes of the regions 0..count − 1 of labels (B, H, W), see `frames`; empty where there is no region."""

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from pixtree.kernels import kernels_for
+from pixtree.kernels.tokens.sample import Injected
 from pixtree.runtime.precision import InFullPrecision, full_precision
 from pixtree.tokenizer.aggregation import SIMILARITIES, Similarity
 from pixtree.tokenizer.cutting import Cuts, Distance, TokenBudget, budget_for
@@ -246,7 +247,8 @@ class Tokenizer(nn.Module):
         """F(S), (B, N, C, q, q), in units of the pixels normalised by mean and std."""
         pixels, normal = regions.images, self.normalisation
         scale, shift = (one.to(pixels.dtype) for one in (normal.scale, normal.shift))
-        tokens: Tensor = self.sampler(pixels, regions.colours - regions.means, scale, shift, regions.partition.labels)
+        image = Injected(pixels, regions.colours - regions.means, scale, shift)
+        tokens: Tensor = self.sampler(image, regions.partition.labels)
         return tokens
 
     def embed(self, regions: EncodedRegions) -> Tokens:

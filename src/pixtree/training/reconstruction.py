@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from pixtree.kernels import kernels_for
-from pixtree.kernels.reference.aggregation import Kernel, Rows, log_kernel
+from pixtree.kernels.tokens.aggregate import Kernel
+from pixtree.kernels.tokens.aggregate.definition import Rows, log_kernel
 from pixtree.runtime.transfer import scalar
-from pixtree.tokenizer.injection import reconstruction_loss
 from pixtree.tokenizer.region_encoder import EncodedRegions, RegionEncoder
 from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, Options
 from pixtree.training.loop import Objective
@@ -34,6 +34,11 @@ def preset_of(encoder: Encoder) -> Preset:
         options if encoder.compactness is None else options.changed(compactness=encoder.compactness),
         budget if encoder.tokens is None else Exactly(encoder.tokens),
     )
+
+
+def reconstruction_loss(pixels: Tensor, colours: Tensor, labels: Tensor, backend: str = "auto") -> Tensor:
+    """L_rec = 1/|V| Σ_v ‖x(v) − W f*(v)‖², a scalar; pixels outside all regions count with their own square."""
+    return (pixels - kernels_for(backend, pixels.device).paint(colours, labels)).square().sum(dim=1).mean()
 
 
 def neighbour_labels(labels: Tensor) -> Tensor:

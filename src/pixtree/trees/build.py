@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from pixtree.kernels import kernels_for
-from pixtree.kernels.planes import checked_planes
-from pixtree.kernels.types import ExactCut, MergeRule, Place
+from pixtree.kernels.image.planes import checked_planes
+from pixtree.kernels.tree import ExactCut, MergeRule, Place
 from pixtree.runtime.threads import each
 from pixtree.trees.cuts import Budget, Exactly, cut, relaxed
 from pixtree.trees.hierarchy import Hierarchy
@@ -53,7 +53,7 @@ def hierarchy_of_planes(
     place: where the image lies in a larger one, see `Place`.
     """
     kernels = kernels_for(backend, features.device)
-    planes = checked_planes(features, shape, rule.floor, kernels)
+    planes = checked_planes(features, shape, rule.floor, kernels.all_within)
     inside = torch.ones(shape, dtype=torch.bool, device=planes.device) if mask is None else mask.to(planes.device)
     if inside.dtype != torch.bool or tuple(inside.shape) != tuple(shape) or not bool(inside.any()):
         raise ValueError(f"a mask must be bool {shape} with a pixel inside, got {inside.dtype} {tuple(inside.shape)}; check it")
@@ -89,7 +89,7 @@ def exact_cut_of_planes(
 ) -> ExactCut:
     """The cut with exactly min(count, H·W) regions of the tree of `hierarchy_of_planes`, mostly without building the whole tree."""
     kernels = kernels_for(backend, features.device)
-    planes = checked_planes(features, shape, rule.floor, kernels)
+    planes = checked_planes(features, shape, rule.floor, kernels.all_within)
     return kernels.exact_cut(planes, shape, rule, min(count, planes.shape[1]))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pixtree.kernels.types import FLOOR
+from pixtree.kernels.tree import FLOOR
 from pixtree.trees.structure import TreeStructure
 
 

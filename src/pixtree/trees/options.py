@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass, field
 
-from pixtree.kernels.reference.features import UNIT
-from pixtree.kernels.types import FLOOR, Cost, Energy, MergeRule
+from pixtree.kernels.image.planes import UNIT
+from pixtree.kernels.tree import FLOOR, Cost, Energy, MergeRule
 
 ENERGIES = {"likelihood": Energy.LOG_VARIANCE, "squared_error": Energy.SQUARED_ERROR}
 

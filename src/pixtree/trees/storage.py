@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from pixtree.files import replacing
-from pixtree.kernels.planes import LARGEST_VARIANCE_RATIO
-from pixtree.kernels.types import Cost, Energy, MergeRule
+from pixtree.kernels.image.planes import LARGEST_VARIANCE_RATIO
+from pixtree.kernels.tree import Cost, Energy, MergeRule
 from pixtree.trees.structure import TreeStructure
 
 Array = NDArray[Any]

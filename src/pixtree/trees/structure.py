@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pixtree.kernels import Kernels, kernels_for
-from pixtree.kernels.types import MergeRule, Tree
+from pixtree.kernels.tree import MergeRule, Tree
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -24,7 +24,7 @@ from scipy.sparse.csgraph import connected_components
 
 from pixtree.images.rasters import Raster
 from pixtree.kernels import kernels_for
-from pixtree.kernels.types import Edges, Place
+from pixtree.kernels.tree import Edges, Place
 from pixtree.trees.build import hierarchy_of_planes, image_planes
 from pixtree.trees.cuts import Level, cut_labels
 from pixtree.trees.options import TreeOptions

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pixtree.kernels.cracks import PlanarMap, planar_map
+from pixtree.kernels.image.cracks import PlanarMap, planar_map
 from pixtree.trees.build import image_planes
 from pixtree.vector.outlines.placement import Samples, place_samples
 from pixtree.vector.regions.colours import mean_colours

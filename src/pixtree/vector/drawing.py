@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pixtree.kernels.cracks import PlanarMap
+from pixtree.kernels.image.cracks import PlanarMap
 from pixtree.vector.outlines.pieces import Outlines, flattened
 from pixtree.vector.outlines.trapping import TRAP, outer_areas, painting_order, trapped
 from pixtree.vector.paint import Coverage, composite, cover

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.kernels.cracks import PlanarMap
+from pixtree.kernels.image.cracks import PlanarMap
 from pixtree.runtime.jit import kernel
 from pixtree.vector.outlines.pieces import Outlines
 

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pixtree.kernels.cracks import PlanarMap, planar_map
+from pixtree.kernels.image.cracks import PlanarMap, planar_map
 from pixtree.runtime.jit import kernel
 from pixtree.vector.drawing import Drawing
 from pixtree.vector.outlines.beziers import fit_curves

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pixtree.kernels.cracks import planar_map
+from pixtree.kernels.image.cracks import planar_map
 from pixtree.vector.outlines.beziers import fit_cubic, fit_curves, line_deviation, tangent
 from pixtree.vector.outlines.pieces import flattened
 from pixtree.vector.outlines.placement import Samples, crack_middles

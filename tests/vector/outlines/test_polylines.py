@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pixtree.kernels.cracks import planar_map
+from pixtree.kernels.image.cracks import planar_map
 from pixtree.vector.outlines.placement import Samples, crack_middles
 from pixtree.vector.outlines.polylines import chord_error, fit_polylines
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pixtree.kernels.cracks import planar_map
+from pixtree.kernels.image.cracks import planar_map
 from pixtree.vector.outlines.pieces import exact_outlines
 from pixtree.vector.outlines.trapping import moved, painting_order, trapped
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pixtree.kernels.fidelity import mean_squared_error, psnr
+from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tasks.vectorize import planes_of, rendered, vectorize
 from pixtree.vector.regions.flat import flat_colours
 from pixtree.vector.regions.thin import with_thin_lines

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pixtree.kernels import kernels_for
-from pixtree.kernels.reference.coarsening import number_roots, strips
+from pixtree.kernels.tokens.cluster.definition import number_roots, strips
 from pixtree.models.coarsening.blocks import Projections
-from pixtree.runtime.backend import BACKENDS
+from pixtree.runtime.backend import checked_backend
 from pixtree.runtime.precision import full_precision
 
 ROUNDS = 8  # of the trees of photos' tokens, 99 % need seven or fewer
@@ -296,8 +296,7 @@ RULES: dict[str, Callable[[str], Rule]] = {
 
 def rule_of(rule: str | Rule, backend: str = "auto") -> Rule:
     """A rule by name; a rule object is returned unchanged."""
-    if backend not in BACKENDS:
-        raise ValueError(f"a backend is one of {', '.join(BACKENDS)}, got {backend!r}; choose one of these")
+    checked_backend(backend)
     if not isinstance(rule, str):
         return rule
     if rule not in RULES:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.kernels.cracks import PlanarMap
+from pixtree.kernels.image.cracks import PlanarMap
 from pixtree.runtime.jit import inlined, kernel
 
 Array = NDArray[Any]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.kernels.cracks import PlanarMap
+from pixtree.kernels.image.cracks import PlanarMap
 from pixtree.runtime.jit import inlined, kernel
 from pixtree.vector.outlines.pieces import Outlines
 from pixtree.vector.outlines.placement import Samples, along_border, contrast

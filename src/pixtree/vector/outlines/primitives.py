@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.kernels.cracks import PlanarMap
+from pixtree.kernels.image.cracks import PlanarMap
 from pixtree.runtime.jit import inlined, kernel
 from pixtree.vector.outlines.fits import CIRCLE, LINE, add_sums, circle_through, gap_to, inside, line_through
 from pixtree.vector.outlines.placement import Samples, along_border, turn_cosine

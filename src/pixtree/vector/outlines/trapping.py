@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.kernels.cracks import EITHER, PlanarMap, chain_loops
+from pixtree.kernels.image.cracks import EITHER, PlanarMap, chain_loops
 from pixtree.runtime.jit import inlined, kernel
 from pixtree.vector.outlines.pieces import Outlines, flattened
 

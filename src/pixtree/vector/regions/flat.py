@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pixtree.kernels.operators.structure import connected_pieces
+from pixtree.kernels import kernels_for
 from pixtree.runtime.jit import inlined, kernel
 from pixtree.vector.regions.colours import packed, unpacked
 
@@ -46,7 +46,7 @@ class FlatColours:
 
     def areas(self) -> int:
         """Number of connected areas of one colour, without specks of fewer than four pixels."""
-        pieces: NDArray[np.int32] = connected_pieces(torch.from_numpy(self.entries)).numpy()
+        pieces: NDArray[np.int32] = kernels_for().connected_pieces(torch.from_numpy(self.entries)).numpy()
         return int(np.count_nonzero(np.bincount(pieces.ravel()) >= FEWEST))
 
     def planes(self) -> NDArray[np.float32]:

@@ -1,0 +1,1 @@
+"""Colours of pixels: sRGB, Lab and lightness."""

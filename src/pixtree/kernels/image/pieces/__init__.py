@@ -1,0 +1,1 @@
+"""Connected pieces of label maps."""

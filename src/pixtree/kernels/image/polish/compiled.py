@@ -1,0 +1,26 @@
+"""Boundary polishing in numba: the definition's loops, compiled."""
+
+from numba.extending import register_jitable
+from torch import Tensor
+
+from pixtree.kernels.image.polish import definition
+from pixtree.runtime.jit import kernel
+
+for _loop in (
+    definition.logarithm,
+    definition.sum_regions,
+    definition.describe_regions,
+    definition.keeps_connected,
+    definition.misfit,
+    definition.move_pixel,
+):
+    register_jitable(_loop)
+polish_in_place = kernel(definition.polish_in_place)
+
+
+def relax(labels: Tensor, features: Tensor, sweeps: int, smoothness: float, floor: float) -> Tensor:
+    """Labels (H, W) int32 after boundary polishing; features are planes (C, H, W) float32. See the definition."""
+    polished = labels.clone()
+    state = definition.empty_state(int(labels.max()) + 1, features.shape[0])
+    polish_in_place(polished.numpy(), features.contiguous().numpy(), *state, sweeps, smoothness, floor)
+    return polished

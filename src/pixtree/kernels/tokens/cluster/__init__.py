@@ -1,0 +1,1 @@
+"""Clusters of tokens: trees of weighted points, cut at an exact count."""

@@ -1,0 +1,1 @@
+"""Attributes of tree nodes: sizes, moments, boxes, volumes and levels."""

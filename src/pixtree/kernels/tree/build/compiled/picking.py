@@ -1,0 +1,256 @@
+"""Each region's cheapest neighbour."""
+
+import numpy as np
+
+from pixtree.kernels.arithmetic import CHANNELS_PER_LOG
+from pixtree.kernels.arithmetic.compiled import bits_of, edge_hash, length_power, log_at_least_one, order_key
+from pixtree.kernels.tree import Cost
+from pixtree.kernels.tree.build.compiled.lanes import LARGEST_LOGS, in_lanes, multiply_groups, union_factors
+from pixtree.runtime.jit import inlined, kernel
+
+_f4, _i4, _u4, _i8, _u8 = np.float32, np.int32, np.uint32, np.int64, np.uint64
+_ONE, _ZERO = _f4(1.0), _f4(0.0)
+_BLOCK = 256  # edges whose costs are computed together
+_FAR, _FAR_BITS = _i8(2**63 - 1), _i4(2**31 - 1)
+_GROUP = CHANNELS_PER_LOG
+_GAUSSIAN, _COSINE, _TANIMOTO, _WARD, _LIKELIHOOD = (int(cost) for cost in Cost)
+
+
+@kernel
+def pick_on_grid(features, height, width, place, halved, key, pick):
+    """Each pixel's cheapest 4-neighbour by squared distance; features are planes (C, H·W), place is (first, stride).
+
+    Candidates come in the order up, left, right, down: that of (first, second), so the strict comparison settles equal keys.
+    """
+    channels = features.shape[0]
+    above = np.full(width, _FAR, np.int64)
+    below = np.empty(width, np.int64)
+    before = np.full(width + 1, _FAR, np.int64)  # before[x] is left of pixel x
+    after = before[1:]
+    cost = np.empty(width, np.float32)
+    weight = _f4(0.5) if halved else _ONE
+    for y in range(height):
+        start, name = y * width, place[0] + y * place[1]
+        squared_steps(features, channels, start, start + 1, width - 1, cost)
+        for x in range(width - 1):
+            after[x] = order_key(bits_of(cost[x] * weight), name + x, name + x + 1)
+        if y + 1 < height:
+            squared_steps(features, channels, start, start + width, width, cost)
+            for x in range(width):
+                below[x] = order_key(bits_of(cost[x] * weight), name + x, name + x + place[1])
+        else:
+            below[:] = _FAR
+        keys, picks = key[start : start + width], pick[start : start + width]
+        for x in range(width):
+            best = above[x]
+            step = -width
+            if before[x] < best:
+                best = before[x]
+                step = -1
+            if after[x] < best:
+                best = after[x]
+                step = 1
+            if below[x] < best:
+                best = below[x]
+                step = width
+            keys[x] = best
+            picks[x] = _u4(start + x + step)
+        above, below = below, above
+
+
+@inlined
+def squared_steps(features, channels, first, second, count, cost):
+    """cost[i] = Σ_c (features[c, first + i] − features[c, second + i])², channel after channel.
+
+    Slices, since an index with an offset is checked for its sign and then does not vectorise: five times as slow.
+    """
+    a, b = features[0, first : first + count], features[0, second : second + count]
+    for i in range(count):
+        step = b[i] - a[i]
+        cost[i] = step * step
+    for c in range(1, channels):
+        a, b = features[c, first : first + count], features[c, second : second + count]
+        for i in range(count):
+            step = b[i] - a[i]
+            cost[i] += step * step
+
+
+@inlined
+def dissimilarity(a, b, rows, channels, cost):
+    """1 − κ of rows a and b for the cosine and Tanimoto kernels."""
+    product, squares_a, squares_b = _ZERO, _ZERO, _ZERO
+    for c in range(channels):
+        product += rows[a, c] * rows[b, c]
+        squares_a += rows[a, c] * rows[a, c]
+        squares_b += rows[b, c] * rows[b, c]
+    if cost == _COSINE:
+        norm = np.sqrt(squares_a) * np.sqrt(squares_b)
+    else:
+        norm = squares_a + squares_b - product
+    if norm > _ZERO:
+        value = product / norm
+    else:
+        value = _ONE if squares_a + squares_b == _ZERO else _ZERO
+    return _ONE - min(max(value, -_ONE if cost == _COSINE else _ZERO), _ONE)
+
+
+@inlined
+def squared_distances(count, channels, steps, growth):
+    """growth = Σ_c step_c²."""
+    for i in range(count):
+        growth[i] = steps[0, i] * steps[0, i]
+    for c in range(1, channels):
+        for i in range(count):
+            growth[i] += steps[c, i] * steps[c, i]
+
+
+@inlined
+def energy_growth(count, channels, steps, deviations, products, sizes, energies, inverse_floor, scales, factors, growth):
+    """growth = energy of the union minus those of the two, n Σ_c log(1 + deviation_c / (n φ)), one log per group of channels."""
+    # Loops over few arrays each: with more, the compiler gives up proving that they do not overlap, and vectorising.
+    for i in range(count):
+        scales[i] = inverse_floor / sizes[i]
+    for i in range(count):
+        products[i] /= sizes[i]
+    factors[:] = _ONE
+    growth[:] = _ZERO
+    for c in range(channels):
+        for i in range(count):
+            factors[i] *= _ONE + (deviations[c, i] + products[i] * steps[c, i] * steps[c, i]) * scales[i]
+        if c % _GROUP == _GROUP - 1 or c == channels - 1:
+            for i in range(count):
+                growth[i] += log_at_least_one(factors[i])
+                factors[i] = _ONE
+    for i in range(count):
+        growth[i] = max(sizes[i] * growth[i] - energies[i], _ZERO)
+
+
+@inlined
+def gather_edges(count, channels, cost, firsts, seconds, rows, steps, deviations, products, sizes, energies, growth):
+    """Values of their rows that the costs of a block of edges need; for the cosine and Tanimoto kernels, the costs themselves."""
+    for i in range(count):
+        a, b = _u8(firsts[i]), _u8(seconds[i])
+        if cost == _COSINE or cost == _TANIMOTO:
+            growth[i] = dissimilarity(a, b, rows, channels, cost)
+        else:
+            for c in range(channels):
+                steps[c, i] = rows[b, c] - rows[a, c]
+            products[i] = rows[a, channels] * rows[b, channels]
+            sizes[i] = rows[a, channels] + rows[b, channels]
+        if cost == _LIKELIHOOD:
+            for c in range(channels):
+                deviations[c, i] = rows[a, channels + 1 + c] + rows[b, channels + 1 + c]
+            energies[i] = rows[a, 2 * channels + 1] + rows[b, 2 * channels + 1]
+
+
+@inlined
+def growth_in_lanes(known, count, firsts, seconds, rows, rule, terms, factors, sizes, energies, growth):
+    """`gather_edges` and `energy_growth` of rows in lanes."""
+    lanes = len(known)
+    for i in range(count):
+        a, b = _u8(firsts[i]), _u8(seconds[i])
+        size = rows[a, lanes] + rows[b, lanes]
+        spread, scale = rows[a, lanes] * rows[b, lanes] / size, rule.inverse_floor / size
+        union_factors(known, rows, a, b, spread, scale, terms, i)
+        sizes[i], energies[i] = size, rows[a, 2 * lanes + 1] + rows[b, 2 * lanes + 1]
+    logs = (rule.channels + _GROUP - 1) // _GROUP
+    multiply_groups(count, terms, logs, factors)
+    growth[:] = _ZERO
+    for group in range(logs):
+        for i in range(count):
+            growth[i] += log_at_least_one(factors[group, i])
+    for i in range(count):
+        growth[i] = max(sizes[i] * growth[i] - energies[i], _ZERO)
+
+
+@inlined
+def known_as(region, names):
+    """What the hash of an edge knows a region by: its name, or its number where names are empty."""
+    return names[region] if names.size > 0 else _u4(region)
+
+
+@inlined
+def tie_goes_to(region, new, old, names):
+    """Whether, at equal cost, region prefers its neighbour `new` over `old`: by the hash of the edge, then (first, second)."""
+    new_hash = edge_hash(known_as(min(region, new), names), known_as(max(region, new), names))
+    old_hash = edge_hash(known_as(min(region, old), names), known_as(max(region, old), names))
+    return new_hash < old_hash or (new_hash == old_hash and new < old)
+
+
+@inlined
+def offer(region, other, cost_bits, names, best, pick):
+    """Let a region pick `other` if that is cheaper than its pick so far; selects replace branches, which would be mispredicted."""
+    had, has = best[region], pick[region]
+    cheaper = cost_bits < had
+    if cost_bits == had:  # rare
+        cheaper = tie_goes_to(region, other, has, names)
+    best[region] = cost_bits if cheaper else had
+    pick[region] = other if cheaper else has
+
+
+@kernel
+def pick_regions(known, cost, count, row, neighbour, length, rows, rule, names, best, key, pick):
+    """Each region's cheapest neighbour; an edge is costed once, from its smaller end, and offered to both.
+
+    names: (R,) uint32 in ascending order, or empty, by which edges are hashed where costs are equal.
+
+    Works in blocks: gather what the edges need, then loops over the block that vectorise, then the offers.
+    """
+    channels = len(known) if len(known) > 0 else rule.channels
+    firsts, seconds, bits = np.empty(_BLOCK, np.uint32), np.empty(_BLOCK, np.uint32), np.empty(_BLOCK, np.int32)
+    steps, deviations = np.empty((channels, _BLOCK), np.float32), np.empty((channels, _BLOCK), np.float32)
+    products, sizes, energies = np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.float32)
+    scales, factors = np.empty(_BLOCK, np.float32), np.empty((LARGEST_LOGS, _BLOCK), np.float32)
+    terms = np.ones((_BLOCK if in_lanes(known) else 1, LARGEST_LOGS * _GROUP), np.float32)
+    growth, lengths = np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.float32)
+    one, total = _u8(1), _u8(count)
+    for region in range(total):
+        best[region] = _FAR_BITS
+        pick[region] = _u4(region)
+    region, e = _u8(0), _u8(row[0])
+    while region < total:
+        filled = _u8(0)
+        while region < total and filled < _u8(_BLOCK):
+            end = min(_u8(row[region + one]), e + (_u8(_BLOCK) - filled))
+            while e < end:  # no branch on the outcome, which is a coin's: a slot that does not count is written again
+                other = neighbour[e]
+                firsts[filled], seconds[filled], lengths[filled] = _u4(region), other, _f4(length[e])
+                filled += one if other > region else _u8(0)
+                e += one
+            if e == _u8(row[region + one]):
+                region += one
+        if cost == _LIKELIHOOD and in_lanes(known):
+            growth_in_lanes(known, filled, firsts, seconds, rows, rule, terms, factors, sizes, energies, growth)
+        else:
+            gather_edges(filled, channels, cost, firsts, seconds, rows, steps, deviations, products, sizes, energies, growth)
+            if cost == _LIKELIHOOD:
+                energy_growth(
+                    filled, channels, steps, deviations, products, sizes, energies, rule.inverse_floor, scales, factors[0], growth
+                )
+        if cost == _WARD or cost == _GAUSSIAN:
+            squared_distances(filled, channels, steps, growth)
+        if cost == _WARD:
+            for i in range(filled):
+                growth[i] *= products[i] / sizes[i]
+        if cost >= _WARD:
+            over_lengths(growth, lengths, filled, rule.length_quarters)
+        for i in range(filled):
+            bits[i] = bits_of(growth[i] + _ZERO)
+        for i in range(filled):
+            a, b, k = firsts[i], seconds[i], bits[i]
+            offer(a, b, k, names, best, pick)
+            offer(b, a, k, names, best, pick)
+    for region in range(total):
+        other = _u8(pick[region])
+        key[region] = order_key(best[region], known_as(min(region, other), names), known_as(max(region, other), names))
+
+
+@inlined
+def over_lengths(growth, lengths, count, quarters):
+    """growth /= length^(quarters / 4)."""
+    if quarters == 2:  # the default, in a loop of its own so that it vectorises
+        for i in range(count):
+            growth[i] /= np.sqrt(lengths[i])
+    else:
+        for i in range(count):
+            growth[i] /= length_power(lengths[i], quarters)

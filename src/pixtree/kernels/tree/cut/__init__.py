@@ -1,0 +1,1 @@
+"""Cutting a tree: which nodes are opened, and the regions that remain."""

@@ -1,10 +1,10 @@
 """pixtree: an image becomes a tree of regions once; everything else is a cut of that tree."""
 
-from importlib import import_module
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pixtree.kernels.operators as _operators  # noqa: F401  registers torch.ops.pixtree.*, on which exported models stand
+from pixtree.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
     from pixtree.models.coarsening.coarsen import coarsen
@@ -24,30 +24,30 @@ if TYPE_CHECKING:
 
 __version__ = version("pixtree")
 
-# Public names and where they live: loaded when first asked for, so that `import pixtree` costs nothing.
+# Public names and the modules that define them, imported on first use.
 _HOMES = {
-    "coarsen": "pixtree.models.coarsening.coarsen",
-    "retrofit": "pixtree.models.retrofit",
-    "salient": "pixtree.tasks.salient",
-    "hierarchy": "pixtree.tasks.segment",
-    "segment": "pixtree.tasks.segment",
-    "segment_tiles": "pixtree.tasks.segment_tiles",
-    "select": "pixtree.tasks.select",
-    "snap": "pixtree.tasks.snap",
-    "vectorize": "pixtree.tasks.vectorize",
-    "Tokenizer": "pixtree.tokenizer.tokenizer",
-    "Criterion": "pixtree.trees.criteria",
-    "AtMost": "pixtree.trees.cuts",
-    "Exactly": "pixtree.trees.cuts",
-    "Level": "pixtree.trees.cuts",
-    "Hierarchy": "pixtree.trees.hierarchy",
-    "Partition": "pixtree.trees.partition",
-    "Partitioner": "pixtree.trees.partition",
-    "Cosine": "pixtree.trees.options",
-    "Gaussian": "pixtree.trees.options",
-    "Likelihood": "pixtree.trees.options",
-    "Tanimoto": "pixtree.trees.options",
-    "Ward": "pixtree.trees.options",
+    "coarsen": "models.coarsening.coarsen",
+    "retrofit": "models.retrofit",
+    "salient": "tasks.salient",
+    "hierarchy": "tasks.segment",
+    "segment": "tasks.segment",
+    "segment_tiles": "tasks.segment_tiles",
+    "select": "tasks.select",
+    "snap": "tasks.snap",
+    "vectorize": "tasks.vectorize",
+    "Tokenizer": "tokenizer.tokenizer",
+    "Criterion": "trees.criteria",
+    "AtMost": "trees.cuts",
+    "Exactly": "trees.cuts",
+    "Level": "trees.cuts",
+    "Hierarchy": "trees.hierarchy",
+    "Partition": "trees.partition",
+    "Partitioner": "trees.partition",
+    "Cosine": "trees.options",
+    "Gaussian": "trees.options",
+    "Likelihood": "trees.options",
+    "Tanimoto": "trees.options",
+    "Ward": "trees.options",
 }
 
 __all__ = [
@@ -75,12 +75,4 @@ __all__ = [
     "vectorize",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"pixtree has no {name!r}; it has {', '.join(__all__)}")
-    return getattr(import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+__getattr__, __dir__ = lazy_names(__name__, _HOMES, "__version__")

@@ -81,7 +81,7 @@ def sweep(destination: Path, before: float) -> None:
 class Trace(NamedTuple):
     """The image that a process is working on, for the next process if it dies, and the images on which earlier ones have died.
 
-    Traces of earlier runs are ignored: their driver may have been killed, which is no image's fault.
+    Traces of earlier runs are ignored: their driver may have been killed, which no image is to blame for.
     """
 
     path: Path

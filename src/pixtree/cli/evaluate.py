@@ -270,7 +270,7 @@ def _heading(folder: str, split: str, photos: Sequence["AnnotatedPhoto"], others
     heading: dict[str, Any] = {"programs": {one.name: dict(one.about) for one in others}} if others else {}
     return heading | {
         "benchmark": "superpixels",
-        "title": f"Superpixels on {folder}" + (", beside other programs" if others else ""),
+        "title": f"Superpixels on {folder}" + (", compared with other programs" if others else ""),
         "dataset": {"name": folder, "split": split, "photos": len(photos), "annotations": annotations},
         "notes": SUPERPIXEL_NOTES,
     }

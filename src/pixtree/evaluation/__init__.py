@@ -1,7 +1,8 @@
 """Measures that users call: models on labelled images, regions against annotations, drawings against their photos."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pixtree.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
     from pixtree.evaluation.label_maps import class_overlay, labelled_set
@@ -24,12 +25,4 @@ __all__ = [
     "variant_of",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"pixtree.evaluation has no {name!r}; it has {', '.join(__all__)}")
-    return getattr(import_module(f"pixtree.evaluation.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -3,8 +3,9 @@
 The verbs themselves are names of `pixtree`; names that only some users need are here.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pixtree.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
     from pixtree.tasks.correspond import correspondence, correspondence_picture
@@ -21,12 +22,4 @@ _HOMES = {
 
 __all__ = ["Affinity", "correspondence", "correspondence_picture", "rendered"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"pixtree.tasks has no {name!r}; it has {', '.join(__all__)}")
-    return getattr(import_module(f"pixtree.tasks.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,9 +1,8 @@
 """Training: seeded, resumable, visible. A recipe has all settings of a run, and one loop follows it."""
 
-from importlib import import_module
-from typing import Any
+from pixtree.runtime.lazy import lazy_names
 
-_MODULES = {
+_HOMES = {
     "LabelledBatches": "segmenting",
     "Objective": "loop",
     "Plan": "recipe",
@@ -15,11 +14,6 @@ _MODULES = {
     "train": "loop",
     "trained": "running",
 }
-__all__ = [*_MODULES]
+__all__ = [*_HOMES]
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name on first use: pydantic and timm take a second to load."""
-    if name not in _MODULES:
-        raise AttributeError(f"module 'pixtree.training' has no attribute {name!r}")
-    return getattr(import_module(f"pixtree.training.{_MODULES[name]}"), name)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,7 +1,8 @@
 """From features to regions: the tree, its cuts and the partitions they give; no weights, no gradient."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pixtree.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
     from pixtree.trees.options import TreeOptions
@@ -15,12 +16,4 @@ __all__ = [
     "TreeOptions",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"pixtree.trees has no {name!r}; it has {', '.join(__all__)}")
-    return getattr(import_module(f"pixtree.trees.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

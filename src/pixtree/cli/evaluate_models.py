@@ -1,15 +1,15 @@
 """`pixtree evaluate top1`, `knn`, `probe`, `scale`, `ablations` and `efficiency`: models and their variants in one table."""
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import partial, wraps
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pixtree.cli.errors import UsageError, reported
+from pixtree.cli.options import grouped
 from pixtree.cli.progress import Progress
 from pixtree.cli.tables import Limit, Output, Plot, check_outputs, named, show, write
 
@@ -41,6 +41,10 @@ Variants = Annotated[
 ]
 
 
+Batch = Annotated[int, typer.Option(help="Images at a time.")]
+Workers = Annotated[int, typer.Option(help="Processes that read images.")]
+
+
 @dataclass(frozen=True)
 class Settings:
     """Options that the commands of this file share."""
@@ -49,11 +53,14 @@ class Settings:
         Path | None, typer.Option(help="A .safetensors file with the model's weights.", show_default="timm's, downloaded")
     ] = None
     limit: Limit = None
-    batch: Annotated[int, typer.Option(help="Images at a time.")] = 50
-    workers: Annotated[int, typer.Option(help="Processes that read images.")] = 0
+    batch: Batch = 50
+    workers: Workers = 0
     device: Annotated[str, typer.Option(help="Device that models run on.")] = "cpu"
     output: Output = None
     plot: Plot = None
+
+    def __post_init__(self) -> None:
+        check_outputs(self.output, self.plot)
 
     def reading(self) -> "Reading":
         """How images are read."""
@@ -93,41 +100,32 @@ class Settings:
             draw(self.plot)
 
 
-def with_settings(*left_out: str, **defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Let a command take the fields of Settings as options, after its own ones, and receive them as its argument `settings`.
+@dataclass(frozen=True)
+class SmallBatches(Settings):
+    """Settings of a command whose images may be large."""
 
-    left_out: fields that the command does not have. defaults: other default values.
-    """
-    kind, shared = inspect.Parameter.KEYWORD_ONLY, []
-    for one in fields(Settings):
-        if one.name not in left_out:
-            default = defaults.get(one.name, one.default)
-            shared.append(inspect.Parameter(one.name, kind, default=default, annotation=one.type))
-
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        @wraps(function)
-        @reported()
-        def command(**given: Any) -> None:
-            settings = Settings(**{one.name: given.pop(one.name) for one in shared})
-            check_outputs(settings.output, settings.plot)
-            function(settings=settings, **given)
-
-        own = [one for one in inspect.signature(function).parameters.values() if one.name != "settings"]
-        command.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]  # typer reads both
-        command.__annotations__ = {one.name: one.annotation for one in (*own, *shared)}
-        return command
-
-    return decorate
+    batch: Batch = 10
 
 
-@with_settings()
+@dataclass(frozen=True)
+class Timing(Settings):
+    """Settings of a command that reads no images."""
+
+    limit: Limit = field(default=None, init=False)
+    batch: Batch = 8
+    workers: Workers = field(default=0, init=False)
+
+
+@reported()
+@grouped
 def top1(
-    settings: Settings,
     model: Model,
     data: Data,
     variant: Variants = None,
     real: Annotated[bool, typer.Option("--real", help="Take the ReaL labels of ImageNet's validation images.")] = False,
     real_labels: Annotated[Path | None, typer.Option(help="A real.json in place of timm's.")] = None,
+    *,
+    settings: Settings,
 ) -> None:
     """Measure top-1 and top-5 accuracy of a model and of its variants on the same images."""
     from pixtree.evaluation.classification import ACCURACY_COLUMNS, accuracy_rows, check_classes, logits
@@ -153,8 +151,9 @@ def top1(
     settings.finish(title, command, ACCURACY_COLUMNS, rows, [note], draw)
 
 
-@with_settings()
-def knn(settings: Settings, model: Model, data: Data, variant: Variants = None) -> None:
+@reported()
+@grouped
+def knn(model: Model, data: Data, variant: Variants = None, *, settings: Settings) -> None:
     """Measure features by their nearest neighbours: the best of k = 10, 20, 50, 100, 150, 200, as the paper reports it."""
     from pixtree.evaluation.classification import COUNTS, best_count, neighbour_accuracy
     from pixtree.evaluation.plots import plot_curves
@@ -173,8 +172,9 @@ def knn(settings: Settings, model: Model, data: Data, variant: Variants = None) 
     settings.finish(title, command, columns, rows, [_parts_note(parts), _VOTES], draw)
 
 
-@with_settings()
-def probe(settings: Settings, model: Model, data: Data, variant: Variants = None) -> None:
+@reported()
+@grouped
+def probe(model: Model, data: Data, variant: Variants = None, *, settings: Settings) -> None:
     """Measure features by a linear probe: logistic regression, its regularisation chosen on a fifth of the training images."""
     from pixtree.evaluation.classification import probe_accuracy
     from pixtree.evaluation.plots import plot_bars
@@ -190,15 +190,17 @@ def probe(settings: Settings, model: Model, data: Data, variant: Variants = None
     settings.finish(title, command, columns, rows, [_parts_note(parts)], draw)
 
 
-@with_settings(batch=10)
+@reported()
+@grouped
 def scale(
-    settings: Settings,
     model: Model,
     data: Data,
     run: Annotated[Path | None, typer.Option(help="A folder with a distilled retrofit of the model, to take its place.")] = None,
     sizes: Annotated[
         str, typer.Option(help="Sides of the images in pixels, separated by commas.")
     ] = "64,96,128,160,224,320,448,768",
+    *,
+    settings: SmallBatches,
 ) -> None:
     """Measure accuracy at several image sizes: patches, as many regions, and a fixed number of regions."""
     from pixtree.cli.options import parsed_counts
@@ -222,15 +224,17 @@ def scale(
     settings.finish(title, command, SCALE_COLUMNS, rows, [note], draw)
 
 
-@with_settings()
+@reported()
+@grouped
 def ablations(
-    settings: Settings,
     model: Model,
     data: Data,
     preset: Annotated[
         str, typer.Option(help="What is varied: paper, its own system, or default, ours with 196 regions.")
     ] = "paper",
     tables: Annotated[str, typer.Option(help="Tables to measure, separated by commas.", show_default="all")] = "",
+    *,
+    settings: Settings,
 ) -> None:
     """Measure a retrofit with one thing changed at a time, right after the retrofit, without training."""
     from pixtree.evaluation.ablations import ABLATION_COLUMNS, BASES, ablation_rows, chosen_ablations
@@ -249,12 +253,14 @@ def ablations(
     settings.finish(title, command, ABLATION_COLUMNS, rows, [note], draw)
 
 
-@with_settings("limit", "workers", batch=8)
+@reported()
+@grouped
 def efficiency(
-    settings: Settings,
     model: Model,
     variant: Variants = None,
     rounds: Annotated[int, typer.Option(help="Rounds in which all variants take turns.")] = 7,
+    *,
+    settings: Timing,
 ) -> None:
     """Measure images per second of a model and of its variants, which take turns on the same images; weights may be random."""
     if rounds < 1:

@@ -84,18 +84,20 @@ class Growing:
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameters may be dataclasses of options: typer sees their fields as options of the command."""
+    """A command whose parameters may be dataclasses of options: typer sees the fields of their constructors as options."""
     signature = inspect.signature(command)
     groups: dict[str, Any] = {name: one.annotation for name, one in signature.parameters.items() if is_dataclass(one.annotation)}
 
     @wraps(command)
     def run(**given: Any) -> None:
-        made = {name: group(**{one.name: given.pop(one.name) for one in fields(group)}) for name, group in groups.items()}
+        made = {
+            name: group(**{one.name: given.pop(one.name) for one in fields(group) if one.init}) for name, group in groups.items()
+        }
         command(**given, **made)
 
     flat: list[inspect.Parameter] = []
     for name, one in signature.parameters.items():
-        inside = [(field.name, field.type, field.default) for field in fields(groups[name])] if name in groups else []
+        inside = [(field.name, field.type, field.default) for field in fields(groups[name]) if field.init] if name in groups else []
         flat += [_keyword(*each) for each in inside or [(name, one.annotation, one.default)]]
     run.__signature__ = signature.replace(parameters=flat)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in flat}

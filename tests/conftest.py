@@ -35,13 +35,16 @@ VARIABLES, FAULT = json.loads(os.environ[PROBED])
 os.environ.update(VARIABLES)
 
 
+NARROW = {"embed_dim": 96, "num_heads": 3}
+
+
 @pytest.fixture
-def shallow(monkeypatch):
-    """timm makes models of four blocks instead of twelve, and downloads nothing: with random weights, more blocks show no more."""
+def narrow(monkeypatch):
+    """timm makes narrow models, and downloads nothing: with random weights, wider ones show no more."""
     from pixtree.models.timm_import import timm
 
     create = timm.create_model
-    monkeypatch.setattr(timm, "create_model", lambda name, pretrained=False, **words: create(name, **{"depth": 4, **words}))
+    monkeypatch.setattr(timm, "create_model", lambda name, pretrained=False, **words: create(name, **NARROW, **words))
 
 
 def pytest_report_header() -> str | None:

@@ -99,9 +99,10 @@ def _imported(path: Path, root: Path) -> Iterator[Path]:
     """The files of modules of pixtree, and of other scripts and packages below benchmarks/, that a file imports."""
     if path.suffix != ".py":
         return
-    package, benchmarks = root / "src" / "pixtree" / "__init__.py", root / "benchmarks"
-    homes = _homes(package.read_text(encoding="utf-8")) if package.is_file() else ()
-    for module in _modules(path.read_text(encoding="utf-8"), homes):
+    if path.name == "definition.py":  # kernels find the other backends of an idea by their names
+        yield from path.parent.rglob("*.py")
+    benchmarks = root / "benchmarks"
+    for module in _modules(path.read_text(encoding="utf-8"), _homes(root / "src")):
         parts = module.split(".")
         if parts[0] == "pixtree":
             stems = [root.joinpath("src", *parts[:length]) for length in range(2, len(parts) + 1)]
@@ -115,7 +116,7 @@ def _imported(path: Path, root: Path) -> Iterator[Path]:
 @cache
 def _modules(text: str, homes: tuple[tuple[str, str], ...]) -> frozenset[str]:
     """Names of modules that a source imports anywhere, but for the checker of types, with those of the public names it uses."""
-    at, found = dict(homes), set[str]()
+    found = set[str]()
     waiting: list[ast.AST] = [ast.parse(text)]
     while waiting:
         node = waiting.pop()
@@ -126,21 +127,22 @@ def _modules(text: str, homes: tuple[tuple[str, str], ...]) -> frozenset[str]:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names = {alias.name for alias in node.names}
-            found |= {node.module} | {f"{node.module}.{name}" for name in names}
-            found |= {at[name] for name in names & at.keys() if node.module == "pixtree"}
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "pixtree":
-            found |= {at[node.attr]} if node.attr in at else set()
-    return frozenset(found)
+            found.add(f"pixtree.{node.attr}")
+    return frozenset(found | {module for name, module in homes if name in found})
 
 
 @cache
-def _homes(text: str) -> tuple[tuple[str, str], ...]:
-    """Public names of pixtree and the modules they are loaded from when first asked for, as its first file lists them."""
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "_HOMES":
-            return tuple(sorted(ast.literal_eval(node.value).items()))
-    return ()
+def _homes(source: Path) -> tuple[tuple[str, str], ...]:
+    """Public names that packages of pixtree import on first use, and the modules that define them."""
+    found: dict[str, str] = {}
+    for path in (source / "pixtree").rglob("__init__.py"):
+        package = ".".join(path.parent.relative_to(source).parts)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "_HOMES":
+                found |= {f"{package}.{name}": f"{package}.{home}" for name, home in ast.literal_eval(node.value).items()}
+    return tuple(sorted(found.items()))
 
 
 def _data_files(folders: Iterable[Path], root: Path) -> Iterator[Path]:

@@ -30,7 +30,7 @@ def world(tmp_path_factory):
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_block_runs(page, world, tmp_path, monkeypatch, shallow):
+def test_every_block_runs(page, world, tmp_path, monkeypatch, narrow):
     shutil.copytree(world, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     names = given()

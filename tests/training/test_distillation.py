@@ -142,7 +142,7 @@ def test_a_folder_of_nothing_but_damage_is_refused(tmp_path):
 
 
 @pytest.fixture
-def weights(tmp_path, shallow):
+def weights(tmp_path, narrow):
     path = tmp_path / "weights.safetensors"
     torch.manual_seed(0)
     save_file(timm.create_model(NAME).half().state_dict(), path)

@@ -1,12 +1,14 @@
 """`pixtree train`: follow a recipe, or its short forms: pretrain the tokenizer, and distil a model."""
 
 import logging
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pixtree.cli.errors import UsageError, reported
+from pixtree.cli.options import grouped
 from pixtree.cli.progress import Steps
 
 if TYPE_CHECKING:
@@ -33,38 +35,46 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="train")
 
 
-@reported()
-def tokenizer(
-    folder: Annotated[Path, typer.Argument(help="Folder of images; folders inside it are searched too.", show_default=False)],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Write the weights to this .safetensors file.", show_default=False)
-    ],
+@dataclass(frozen=True)
+class TokenizerOptions:
+    """The options of `pixtree train tokenizer` that make its recipe."""
+
     preset: Annotated[
         str, typer.Option(help="Preset: default, or paper for its tokenizer, regions by AICC, L_rec alone and its optimiser.")
-    ] = "default",
+    ] = "default"
     steps: Annotated[
         int | None, typer.Option(help="Number of optimisation steps.", show_default="400; paper: 10 crops per image")
-    ] = None,
-    batch: Annotated[int, typer.Option(help="Number of crops per step.")] = 4,
-    size: Annotated[int, typer.Option(help="Side of a crop in pixels.")] = 160,
+    ] = None
+    batch: Annotated[int, typer.Option(help="Number of crops per step.")] = 4
+    size: Annotated[int, typer.Option(help="Side of a crop in pixels.")] = 160
     tokens: Annotated[
         int | None, typer.Option(help="Number of regions per crop; not with the paper's preset.", show_default="80")
-    ] = None,
-    rate: Annotated[float | None, typer.Option(help="Peak learning rate.", show_default="0.01; paper: 0.0001, constant")] = None,
-    decay: Annotated[float | None, typer.Option(help="Weight decay of AdamW.", show_default="0; paper: 0.01")] = None,
+    ] = None
+    rate: Annotated[float | None, typer.Option(help="Peak learning rate.", show_default="0.01; paper: 0.0001, constant")] = None
+    decay: Annotated[float | None, typer.Option(help="Weight decay of AdamW.", show_default="0; paper: 0.01")] = None
     association: Annotated[
         float | None,
         typer.Option(
             help="Weight of the association loss, which trains the partition; 0 disables it. Not with the paper's preset.",
             show_default="1",
         ),
-    ] = None,
-    features: Annotated[int, typer.Option(help="Number of feature channels d.")] = 8,
+    ] = None
+    features: Annotated[int, typer.Option(help="Number of feature channels d.")] = 8
     compactness: Annotated[
         float | None,
         typer.Option(help="Weight of pixel coordinates while training; not with the paper's preset.", show_default="0"),
-    ] = None,
-    seed: Seed = 0,
+    ] = None
+    seed: Seed = 0
+
+
+@reported()
+@grouped
+def tokenizer(
+    folder: Annotated[Path, typer.Argument(help="Folder of images; folders inside it are searched too.", show_default=False)],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Write the weights to this .safetensors file.", show_default=False)
+    ],
+    options: TokenizerOptions,
     resume: Resume = False,
 ) -> None:
     """Pretrain the encoder of the tokenizer by reconstruction.
@@ -82,25 +92,11 @@ def tokenizer(
 
     checked_target(output)
     images = len(image_files(folder))
-    chosen = tokenizer_recipe(
-        preset,
-        images=images,
-        steps=steps,
-        batch=batch,
-        size=size,
-        tokens=tokens,
-        rate=rate,
-        decay=decay,
-        association=association,
-        features=features,
-        compactness=compactness,
-        seed=seed,
-    )
-    run = prepared(chosen, str(folder))
+    run = prepared(tokenizer_recipe(images=images, **asdict(options)), str(folder))
     with Steps(run.plan.steps) as report:
         losses = fitted(run, output.with_suffix(".checkpoint"), resume, report).losses
     ends = ends_of(losses)
-    about = {"images": str(images), "steps": str(len(losses)), "seed": str(seed), "last_loss": f"{ends['last_loss']:.6f}"}
+    about = {"images": str(images), "steps": str(len(losses)), "seed": str(options.seed), "last_loss": f"{ends['last_loss']:.6f}"}
     save_weights(run.objective.learner, output, about)  # type: ignore[arg-type]
     typer.echo(f"loss {ends['first_loss']:.5f} -> {ends['last_loss']:.5f} over {len(losses)} steps: {output}")
 
@@ -136,8 +132,8 @@ def distill(
     seed: Seed = 0,
     resume: Resume = False,
     dry_run: DryRun = False,
-    part: Annotated[int | None, typer.Option(hidden=True)] = None,
-    own_rate: Annotated[float | None, typer.Option(hidden=True)] = None,
+    part: Annotated[int | None, typer.Option(hidden=True, help="Deprecated: use --micro-batch.")] = None,
+    own_rate: Annotated[float | None, typer.Option(hidden=True, help="Deprecated: use --tokenizer-lr-scale.")] = None,
 ) -> None:
     """Distil a Vision Transformer into its retrofitted or coarsened version, without labels.
 

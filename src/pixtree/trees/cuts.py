@@ -94,7 +94,9 @@ def budget_of(
     chosen += [] if level is None else [Level(level)]
     chosen += [] if budget is None else [budget]
     if len(chosen) != 1:
-        raise ValueError(f"a cut needs one of tokens=, criterion=, at_most=, level= or budget=, got {len(chosen)}; give one")
+        raise ValueError(
+            f"a cut needs exactly one of tokens=, criterion=, at_most=, level= or budget=, got {len(chosen)} of them; give one"
+        )
     return chosen[0]
 
 

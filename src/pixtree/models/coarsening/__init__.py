@@ -1,8 +1,9 @@
 """Token trees between the blocks of a Vision Transformer: fewer tokens from block to block, without training."""
 
 from pixtree.models.coarsening.coarse_vit import CoarseViT, TokenTree
-from pixtree.models.coarsening.coarsen import best_schedule, coarsen
+from pixtree.models.coarsening.coarsen import coarsen
 from pixtree.models.coarsening.rules import RULES, Rule, Seen
+from pixtree.models.coarsening.schedule_search import best_schedule
 from pixtree.models.coarsening.schedules import ConstantNumber, ConstantShare, DecreasingNumber, Schedule
 
 __all__ = [

@@ -1,20 +1,15 @@
-"""coarsen: less compute for a Vision Transformer without training; and the search for the schedule that changes logits least."""
+"""coarsen: less compute for a Vision Transformer without training."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from pixtree.models.adapters import check_module
 from pixtree.models.coarsening.blocks import check_blocks
 from pixtree.models.coarsening.coarse_vit import CoarseViT
 from pixtree.models.coarsening.rules import Rule, rule_of
 from pixtree.models.coarsening.schedules import (
-    ConstantNumber,
-    ConstantShare,
-    DecreasingNumber,
     Schedule,
     Shape,
     default_shape,
@@ -26,11 +21,6 @@ from pixtree.models.retrofit import timm_model
 from pixtree.models.vit import PixtreeViT
 
 HALF = 0.5
-SHAPES: tuple[Shape, ...] = (
-    *(ConstantShare(first) for first in (0, 1, 2, 3)),
-    *(ConstantNumber(first) for first in (0, 2)),
-    *(DecreasingNumber(first) for first in (0, 2)),
-)
 
 
 def coarsen(
@@ -128,45 +118,3 @@ def _schedule(
         lambda counts: total_flops(vit, stem, count, counts, rule) / whole,
         goal,
     )
-
-
-@dataclass(frozen=True)
-class Found:
-    """A shape that was tried: its schedule, and the mean divergence (KL, nats) of its logits from the untouched model's."""
-
-    shape: Shape
-    schedule: Schedule
-    divergence: float
-
-
-@torch.inference_mode()
-def best_schedule(
-    model: Any,
-    images: Iterable[Tensor],
-    compute: float = 0.5,
-    *,
-    rule: str | Rule = "tree",
-    shapes: Sequence[Shape] = SHAPES,
-    input_size: int | tuple[int, int] | None = None,
-) -> list[Found]:
-    """All shapes that reach `compute`, the best first; give `[0].schedule` to `coarsen`, with the same `input_size`.
-
-    images: batches (B, C, H, W) as the model takes them; a few hundred images distinguish shapes. No labels are needed.
-    """
-    batches = list(images)
-    expected = [model(batch).to(torch.float64).log_softmax(dim=1) for batch in batches]
-    tried = []
-    for shape in shapes:
-        try:
-            coarse = coarsen(model, compute, schedule=shape, rule=rule, input_size=input_size)
-        except ValueError:  # this shape starts too late for this little compute
-            continue
-        total = sum(_divergence(log_chances, coarse(batch)) for log_chances, batch in zip(expected, batches, strict=True))
-        tried.append(Found(shape, coarse.schedule, total / sum(len(batch) for batch in batches)))
-    if not tried:
-        raise ValueError(f"no shape reaches {compute} of the model's compute; ask for more, or give shapes that merge earlier")
-    return sorted(tried, key=lambda found: found.divergence)
-
-
-def _divergence(expected: Tensor, logits: Tensor) -> float:
-    return float((expected.exp() * (expected - logits.to(torch.float64).log_softmax(dim=1))).sum())

@@ -44,7 +44,7 @@ def narrow(monkeypatch):
     from pixtree.models.timm_import import timm
 
     create = timm.create_model
-    monkeypatch.setattr(timm, "create_model", lambda name, pretrained=False, **words: create(name, **NARROW, **words))
+    monkeypatch.setattr(timm, "create_model", lambda name, pretrained=False, **words: create(name, **NARROW | words))
 
 
 def pytest_report_header() -> str | None:

@@ -58,7 +58,7 @@ def given() -> dict[str, object]:
 
     generator = torch.Generator().manual_seed(0)
     images = torch.randn(2, 3, 224, 224, generator=generator)
-    model = timm.create_model("vit_tiny_patch16_224", depth=4).eval()
+    model = timm.create_model("vit_tiny_patch16_224", embed_dim=96, num_heads=3).eval()
     return {
         "images": images,
         "my_timm_module": model,

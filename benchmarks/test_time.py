@@ -73,6 +73,7 @@ def main() -> None:
     options = parser.parse_args()
     arguments = command_of((ROOT / "Makefile").read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)  # some tests run as another user
         found = run_of([*arguments, *options.tests], Path(folder))
     print(json.dumps(found, indent=1))
     if options.output:

@@ -23,7 +23,7 @@ FILES = {
     ),
     "benchmarks/neighbour.py": "value = 3\n",
     "benchmarks/other.py": "import pixtree.models.vit\n",
-    "src/pixtree/__init__.py": '_HOMES = {"cut": "pixtree.trees.cuts"}\n',
+    "src/pixtree/__init__.py": '_HOMES = {"cut": "trees.cuts"}\n',
     "src/pixtree/images/__init__.py": "",
     "src/pixtree/images/reading.py": (
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from pixtree.models.vit import ViT\ndef read(x):\n    return x\n"

@@ -75,7 +75,7 @@ def _is_whole(path: str) -> bool:
 
 def _share(locator: UserProvidedCacheLocator, folder: Path) -> str:
     """Have NUMBA_CACHE_DIR keep machine code in a folder named by content, so that copies of the same sources share it."""
-    locator._cache_path = str(Path(str(getattr(config, "CACHE_DIR", ""))) / folder)
+    locator._cache_path = str(Path(locator.get_cache_path()).parent / folder)  # numba names its folders by the paths of the sources
     return str(locator.get_cache_path())
 
 
@@ -101,7 +101,7 @@ class MachineCode(FunctionCache):
 def folder_fault() -> tuple[str | None, str | None]:
     """The folder that keeps the machine code (None: there is none), and why it cannot be written (None: it can)."""
     try:
-        code = MachineCode(warn_once, "")
+        code = FunctionCache(warn_once)
         code._impl.locator.ensure_cache_path()
     except RuntimeError:
         return None, "no folder can be written"

@@ -71,21 +71,22 @@ def gradients_of_batch(
         slab = scratch("tree", words + regions)
         region, numbers = slab[words : words + regions].view(np.int32), slab[:words].view(inputs[1].dtype)[:values]
         found = planes[image].numpy(), scalars[image].numpy()
-        gradients_of_image((*known, compared), *(one[image] for one in inputs), scale, numbers, region, *found)
+        gradients_of_image(*known, compared, *(one[image] for one in inputs), *scale, numbers, region, *found)
 
     each(of_image, range(features.shape[0]))
     return planes, scalars
 
 
 @tolerant
-def gradients_of_image(channels, gradient, features, fixed, labels, levels, kappa, slab, region, planes, scalars):
+def gradients_of_image(
+    learned, seen, further, compared, gradient, features, fixed, labels, levels, weight, precision, slab, region, planes, scalars
+):
     """One image: from gradients of regions (N, d) to planes (d, P) and scalars (2,); see the head of this file.
 
-    channels: tuples as long as there are learned, compared and fixed channels where those are known when compiling, else empty;
-    and the number of compared ones. kappa: w and π.
+    learned, seen, further: tuples as long as there are learned, compared and fixed channels where those are known when compiling,
+    else empty: loops over them unroll.
     slab, region: scratch, see `gradients_of_batch`. The rows of all levels follow each other, pixels first.
     """
-    learned, _, further, _ = channels
     depth = len(learned) if len(learned) > 0 else features.shape[0]
     others = len(further) if len(further) > 0 else fixed.shape[0]
     wide, most, pixels = depth + others, region.size, features.shape[1]
@@ -102,7 +103,16 @@ def gradients_of_image(channels, gradient, features, fixed, labels, levels, kapp
         here, up = offset[top], offset[top + 1]
         begins = start[up - pixels + top : offset[top + 2] - pixels + top + 1]
         gather_means(
-            channels, begins, members[here:], mean[here:up], rows[0, here:up], region[here:up], mean[up:], rows[0, up:], region[up:]
+            learned,
+            further,
+            begins,
+            members[here:],
+            mean[here:up],
+            rows[0, here:up],
+            region[here:up],
+            mean[up:],
+            rows[0, up:],
+            region[up:],
         )
         top += 1
     last = offset[top]
@@ -112,7 +122,10 @@ def gradients_of_image(channels, gradient, features, fixed, labels, levels, kapp
         here, up = offset[level], offset[level + 1]
         begins = start[up - pixels + level : offset[level + 2] - pixels + level + 1]
         gradients_of_level(
-            channels,
+            learned,
+            seen,
+            further,
+            compared,
             begins,
             members[here:up],
             pick[here:up],
@@ -123,7 +136,8 @@ def gradients_of_image(channels, gradient, features, fixed, labels, levels, kapp
             region[up:],
             gradients[up:],
             gradient,
-            kappa,
+            weight,
+            precision,
             scalars,
         )
     for begin in range(0, pixels, STRIP):
@@ -146,9 +160,8 @@ def to_rows(planes, rows):
 
 
 @tolerant
-def gather_means(channels, start, members, mean, size, region, new_mean, new_size, new_region):
+def gather_means(learned, further, start, members, mean, size, region, new_mean, new_size, new_region):
     """Means, sizes and labels of the next level's regions; those that the cut divides get the label −1, and no mean."""
-    learned, _, further, _ = channels
     wide = len(learned) + len(further) if len(learned) > 0 else mean.shape[1]
     for group in range(_u8(start.size - 1)):
         begin, end = _u8(start[group]), _u8(start[group + _u8(1)])
@@ -174,11 +187,26 @@ def gather_means(channels, start, members, mean, size, region, new_mean, new_siz
 
 @tolerant
 def gradients_of_level(
-    channels, start, members, pick, mean, rows, region, gradients, new_region, next_gradients, gradient, kappa, scalars
+    learned,
+    seen,
+    further,
+    compared,
+    start,
+    members,
+    pick,
+    mean,
+    rows,
+    region,
+    gradients,
+    new_region,
+    next_gradients,
+    gradient,
+    weight,
+    precision,
+    scalars,
 ):
     """Gradients of one level's regions from those of the next, and where the cut divides a component, from those of regions."""
     having = np.zeros(gradient.shape[0], np.int32)  # members with that label, in a component that the cut divides
-    precision = kappa[1]
     of_weight, of_precision = precision - precision, precision - precision
     # Views are made here and not per group, where counting references to them would cost more than the arithmetic.
     scratch_rows = (rows[0], rows[1], rows[2], rows[3], rows[4])
@@ -186,7 +214,21 @@ def gradients_of_level(
         begin, end = _u8(start[group]), _u8(start[group + _u8(1)])
         if new_region[group] >= 0:
             change = gradients_of_group(
-                channels, members, begin, end, pick, mean, scratch_rows, gradients, next_gradients, group, kappa
+                learned,
+                seen,
+                further,
+                compared,
+                members,
+                begin,
+                end,
+                pick,
+                mean,
+                scratch_rows,
+                gradients,
+                next_gradients,
+                group,
+                weight,
+                precision,
             )
             of_weight += change[0]
             of_precision += change[1]
@@ -203,7 +245,21 @@ def gradients_of_level(
             else:
                 alike = members[i:end][region[members[i:end]] == label]
                 change = gradients_of_group(
-                    channels, alike, _u8(0), _u8(alike.size), pick, mean, scratch_rows, gradients, gradient, _u8(label), kappa
+                    learned,
+                    seen,
+                    further,
+                    compared,
+                    alike,
+                    _u8(0),
+                    _u8(alike.size),
+                    pick,
+                    mean,
+                    scratch_rows,
+                    gradients,
+                    gradient,
+                    _u8(label),
+                    weight,
+                    precision,
                 )
                 of_weight += change[0]
                 of_precision += change[1]
@@ -213,13 +269,13 @@ def gradients_of_level(
 
 
 @tolerant_inlined
-def gradients_of_group(channels, members, begin, end, pick, mean, rows, gradients, outer, group, kappa):
+def gradients_of_group(
+    learned, seen, further, compared, members, begin, end, pick, mean, rows, gradients, outer, group, weight, precision
+):
     """Gradients of members[begin:end], a group, from that of the group, outer[group] (d,); returns its part of ∂w and ∂π.
 
     rows: |u| per region, and scratch: ‖Δf‖² (near), D (far), the softmax's numerator and G_P·f_u (along) of the group's members.
     """
-    learned, seen, further, compared = channels
-    weight, precision = kappa
     depth = len(learned) if len(learned) > 0 else outer.shape[1]
     alike = len(seen) if len(seen) > 0 else compared
     wide = len(learned) + len(further) if len(learned) > 0 else mean.shape[1]

@@ -21,6 +21,8 @@ LONG_FUNCTIONS = {
     "merge": "one round of merging, whose arrays are rewritten in place as regions disappear",
     "grow": "the rounds of a tree, which share one block of scratch memory",
     "grow_flat": "the rounds of an exact cut, which share one block of scratch memory",
+    "gradients_of_image": "the backward pass of all rounds, fused so that no round's gradient goes through memory",
+    "gradients_of_level": "the gradients of all members of one round, fused with their sums",
     "merge_cheapest_first": "a heap of merges with its neighbour lists, which one loop keeps consistent",
     "cheapest_polylines": "a dynamic programme over the corners of an arc, with its running sums",
     "cheapest_pieces": "a dynamic programme over the samples of an arc, with its running sums",

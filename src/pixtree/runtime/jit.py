@@ -127,7 +127,7 @@ def _compiled(function: Kernel, **options: Any) -> Kernel:
             'the compiled kernels need numba\'s compiler, got NUMBA_DISABLE_JIT=1; unset it, or segment with backend="torch"'
         )
     # No fastmath and no contraction: trees must be equal to the reference bit for bit.
-    compiled: Any = numba.njit(nogil=True, error_model="numpy", **options)(function)
+    compiled: Any = numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)(function)
     try:
         compiled._cache = MachineCode(function, fingerprint(function.__module__.split(".")[1]))
     except RuntimeError:  # no folder to keep machine code in, as in a read-only container
@@ -142,7 +142,7 @@ def kernel(function: Kernel) -> Kernel:
 
 def inlined(function: Kernel) -> Kernel:
     """Compile a small function into its callers."""
-    return _compiled(function, forceinline=True)
+    return _compiled(function, forceinline=True, no_cpython_wrapper=True)
 
 
 # Sums in any order, products fused into them: both vectorise. Infinities and NaN are kept.

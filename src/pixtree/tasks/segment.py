@@ -147,7 +147,7 @@ def segment(
         part = _other_engine(partitioner, batch, wanted, options, [*changed, *(["backend"] if backend != "auto" else [])])
     else:
         part = partition_images(batch, wanted, options, mask=inside, relax=relax, backend=backend)
-    labels = part.labels + first
+    labels = part.labels if first == 0 else part.labels + first
     labels = labels if pixels.ndim == 4 else labels[0]
     if not isinstance(image, Tensor):
         return labels.numpy()

@@ -117,4 +117,5 @@ def partition_images(
             return labels
         return relaxed(labels, planes.view(-1, *shape), kernels_for(backend, image.device), options.floor)
 
-    return Partition(torch.stack(each(labels_of, images.unbind())))
+    found = each(labels_of, images.unbind())
+    return Partition(found[0][None] if len(found) == 1 else torch.stack(found))

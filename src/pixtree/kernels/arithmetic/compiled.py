@@ -36,6 +36,13 @@ def from_bits(context: Any, value: Any) -> Any:
 
 
 @inlined
+def copy_values(source, target):
+    """target = source, of one length. Numba takes seconds to compile the slice assignment: it formats both shapes for an error."""
+    for i in range(source.size):
+        target[i] = source[i]
+
+
+@inlined
 def log_at_least_one(x):
     """Natural logarithm of float32 x ≥ 1."""
     shifted = bits_of(x) - _SQRT_HALF_BITS

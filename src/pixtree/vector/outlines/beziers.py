@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pixtree.kernels.arithmetic.compiled import copy_values
 from pixtree.kernels.image.cracks import PlanarMap
 from pixtree.runtime.jit import inlined, kernel
 from pixtree.vector.outlines.pieces import Outlines
@@ -44,7 +45,8 @@ def cheapest_curves(placed: Samples, border: Array, unit: int, tolerance: float)
     for arc in range(arcs):
         offsets[arc] = used
         count = starts[arc + 1] - starts[arc]
-        path[:count] = samples[starts[arc] : starts[arc + 1]]
+        for k in range(count):
+            copy_values(samples[starts[arc] + k], path[k])
         put_vertex(points, used, path[0], unit)
         used += 1
         if border[arc]:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pixtree.kernels.arithmetic.compiled import copy_values
 from pixtree.kernels.image.cracks import PlanarMap
 from pixtree.runtime.jit import inlined, kernel
 from pixtree.vector.outlines.pieces import Outlines
@@ -90,8 +91,8 @@ def cheapest_polylines(
             grid[k, 0] = int(np.rint(samples[begin + k, 0] * unit))
             grid[k, 1] = int(np.rint(samples[begin + k, 1] * unit))
         if border[arc]:
-            points[used] = grid[0]
-            points[used + 1] = grid[count - 1]
+            copy_values(grid[0], points[used])
+            copy_values(grid[count - 1], points[used + 1])
             used += 2
             continue
         outside = left[arc] < 0 or right[arc] < 0
@@ -123,10 +124,10 @@ def cheapest_polylines(
             chosen[taken] = k
             taken += 1
             k = previous[k]
-        points[used] = grid[0]
+        copy_values(grid[0], points[used])
         used += 1
         for k in range(taken - 1, -1, -1):
-            points[used] = grid[chosen[k]]
+            copy_values(grid[chosen[k]], points[used])
             used += 1
     offsets[arcs] = used
     return points[:used].copy(), offsets

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pixtree.kernels import operators
-from pixtree.kernels.arithmetic.compiled import sigmoid
+from pixtree.kernels.arithmetic.compiled import copy_values, sigmoid
 from pixtree.kernels.tokens.encode import EncoderLayers, definition
 from pixtree.runtime.jit import inlined, kernel, tolerant, tolerant_inlined
 from pixtree.runtime.threads import each
@@ -244,7 +244,7 @@ def encode_image(
             add_linear(second[corner], hidden, out)
         count = min(BLOCK, cells - start)
         for o in range(depth):
-            coarse[o, start : start + count] = out[o, :count]
+            copy_values(out[o, :count], coarse[o, start : start + count])
     enlarge(image, lift, offset, coarse.reshape((depth, down, across)), features)
 
 
@@ -311,7 +311,8 @@ def residual_backward(image: Array, gradient: Array, residual: Array) -> None:
     channels, height, width = image.shape
     pixels = np.ones((channels + 1, width), _f4)
     for y in range(height):
-        pixels[:channels] = image[:, y]
+        for c in range(channels):
+            copy_values(image[c, y], pixels[c])
         for o in range(gradient.shape[0]):
             add_products(gradient[o, y], pixels, width, residual[o])
 
@@ -334,7 +335,7 @@ def enlarge_backward(gradient: Array, coarse: Array) -> None:
             shrink(wide[j], line)
             line[1] += line[0]
             line[across] += line[across + 1]
-            coarse[o, j] = line[1 : across + 1]
+            copy_values(line[1 : across + 1], coarse[o, j])
 
 
 @tolerant
@@ -362,7 +363,8 @@ def encode_image_backward(
     above, nothing, ones = np.zeros((depth, BLOCK), _f4), np.zeros(hidden, _f4), np.ones(BLOCK, _f4)
     for start in range(0, cells, BLOCK):
         count = min(BLOCK, cells - start)
-        above[:, :count] = flat[:, start : start + count]
+        for o in range(depth):
+            copy_values(flat[o, start : start + count], above[o, :count])
         above[:, count:] = 0
         add_products(ones, above, BLOCK, shift_sum)
         gather_cells(image, start, patches)

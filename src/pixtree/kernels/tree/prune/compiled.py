@@ -20,7 +20,7 @@ from pixtree.kernels.tree.build.compiled.grouping import components_of_picks, ga
 from pixtree.kernels.tree.build.compiled.lanes import absorb_pixel, absorb_region, in_lanes, known_channels, take_pixel
 from pixtree.kernels.tree.build.compiled.picking import pick_on_grid, pick_regions
 from pixtree.kernels.tree.cut.compiled import FEW, cut_labels, largest_scales, open_largest, scale_set
-from pixtree.kernels.tree.cut.definition import HEAP_NODE, SPINE_LIMIT
+from pixtree.kernels.tree.cut.definition import HEAP_NODE, SPINE_LIMIT, select_largest
 from pixtree.kernels.tree.prune import definition
 from pixtree.runtime.jit import inlined, kernel
 from pixtree.runtime.threads import scratch
@@ -180,13 +180,13 @@ def grow_flat(known, features, shape, rule, tau, slab, levels, offset, tree):
     new_rows = new_rows_words.view(np.float32).reshape(quarter, wide)
     side_words, used = carve(slab, used, leaves // 4 + 1)
     sides = side_words.view(np.uint8)
-    pick_on_grid(features, height, width, (0, width), rule.cost != _GAUSSIAN, key, pick)
-    count = components_of_picks(leaves, pick, component, start)
+    pick_on_grid(features, height, width, (_i8(0), width), rule.cost != _GAUSSIAN, key, pick)
+    count = components_of_picks(leaves, pick, component, start, neighbour, length)
     gather_members(leaves, count, component, start, members)
     order_members(count, start, members, key, pick, ordered)
     sum_up(known, (0,), features, count, start, ordered, rows, rule)
     region_energies(known, count, rows, rule)
-    made = name_nodes(known, (0,), tau, features, count, start, ordered, node, above, rows, node[leaves:], tree, 0, rule)
+    made = name_nodes(known, (0,), tau, features, count, start, ordered, node, above, rows, node[leaves:], tree, _i8(0), rule)
     image_sides(height, width, sides)
     adjacency_of_grid(width, count, start, members, component, sides, row, neighbour, length, slot)
     offset[0], offset[1] = 0, leaves
@@ -195,7 +195,7 @@ def grow_flat(known, features, shape, rule, tau, slab, levels, offset, tree):
         cost = _WARD if rule.cost == _LIKELIHOOD and rounds < rule.ward_rounds else rule.cost
         picks, group, some, starts = pick[here:], component[here:], members[here:], start[begin:]
         pick_regions(known, cost, count, row, neighbour, length, rows, rule, slab[:0], best, key, picks)
-        groups = components_of_picks(count, picks, group, starts)
+        groups = components_of_picks(count, picks, group, starts, ordered, new_neighbour)
         gather_members(count, groups, group, starts, some)
         order_members(groups, starts, some, key, picks, ordered)
         sum_up(known, (), rows, groups, starts, ordered, new_rows, rule)
@@ -268,33 +268,16 @@ def label_pixels(rounds, offset, component, node, above, left, right, opened, pa
 
 
 @kernel
-def open_few(left, right, gain, count, nodes, opened):
-    """Open the `count` nodes of largest (λ, id), as `largest_scales`, for few nodes; returns the smallest λ among them.
-
-    nodes: scratch for `scale_set`. Children −1 are flat.
-    """
+def scales_of_few(left, right, gain, nodes, scale):
+    """scale[k] = λ of node k; nodes: scratch for `scale_set`. Children −1 are flat."""
     made = gain.size
-    opened[:] = False
-    if count == 0:
-        return np.inf
     first, second = np.empty(made, np.int32), np.empty(made, np.int32)
     for k in range(made):
         first[k] = left[k] + made + 1 if left[k] >= 0 else 0
         second[k] = right[k] + made + 1 if right[k] >= 0 else 0
     scale_set(first, second, gain, nodes, np.empty(SPINE_LIMIT, np.int64))
-    scale = np.empty(made, np.float64)
     for k in range(made):
         scale[k] = nodes[k]["scale"]
-    smallest = np.partition(scale, made - count)[made - count]
-    ties = count
-    for k in range(made):
-        opened[k] = scale[k] > smallest
-        ties -= int(opened[k])
-    for k in range(made - 1, -1, -1):
-        if ties > 0 and scale[k] == smallest:
-            opened[k] = True
-            ties -= 1
-    return smallest
 
 
 @kernel
@@ -373,5 +356,7 @@ def opened_nodes(left: Any, right: Any, gain: Any, count: int) -> tuple[Any, flo
         opened, smallest = largest_scales(torch.from_numpy(gain), a, b, count)
         return opened.numpy(), smallest
     words = made * HEAP_NODE.itemsize // 4
-    found = np.empty(made, np.bool_)
-    return found, open_few(left, right, gain, count, scratch("heaps", words)[:words].view(HEAP_NODE), found)
+    scale = np.empty(made, np.float64)
+    scales_of_few(left, right, gain, scratch("heaps", words)[:words].view(HEAP_NODE), scale)
+    opened = select_largest(torch.from_numpy(scale), count).numpy()
+    return opened, float(scale[opened].min(initial=np.inf))

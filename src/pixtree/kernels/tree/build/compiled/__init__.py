@@ -221,7 +221,7 @@ def grow(known, features, number, shape, on_grid, place, rule, slab, tree, level
     if on_grid:
         rounds = 1
         pick_on_grid(features, height, width, (first, stride), rule.cost != _GAUSSIAN, key, pick)
-        count = components_of_picks(leaves, pick, component, start)
+        count = components_of_picks(leaves, pick, component, start, neighbour, length)
         gather_members(leaves, count, component, start, members)
         order_members(count, start, members, key, pick, ordered)
         next_node = merge(known, (0,), features, count, start, ordered, node, key, pick, rows, node, tree, next_node, leaves, rule)
@@ -247,7 +247,7 @@ def grow(known, features, number, shape, on_grid, place, rule, slab, tree, level
             region_energies(known, count, rows, rule)
         pick_regions(known, cost, count, row, neighbour, length, rows, rule, names, best, key, pick)
         rounds += 1
-        groups = components_of_picks(count, pick, component, start)
+        groups = components_of_picks(count, pick, component, start, ordered, new_neighbour)
         gather_members(count, groups, component, start, members)
         order_members(groups, start, members, key, pick, ordered)
         before = next_node

@@ -6,37 +6,42 @@ from pixtree.runtime.jit import inlined, kernel
 
 _i8, _u4, _u8 = np.int64, np.uint32, np.uint64
 _UNSEEN = _u4(0xFFFFFFFF)
+_FEW, _MANY = 8, 48  # members up to which ranks are counted, and from which on insertion is too slow
 
 
 @kernel
-def components_of_picks(count, pick, component, start):
-    """Number the components by first member; start[c + 1] becomes the size of c. A region that picks itself is alone."""
-    component[:count] = _UNSEEN
+def components_of_picks(count, pick, component, start, top, number):
+    """Number the components by first member; start[c + 1] becomes the size of c. A region that picks itself is alone.
+
+    Following picks ends at the mutual pair at the bottom of the component; its smaller member stands for the component. Two rounds
+    of pointer jumping, which is free of branches, do most of the walking: chains are short but for flat images. top and number are
+    scratch for `count` words each.
+    """
+    regions = _u8(count)
+    for region in range(regions):
+        other = pick[region]
+        stands = pick[other] == region and region <= other
+        top[region] = _u4(region) if stands else other
+        number[region] = _UNSEEN
+    for region in range(regions):
+        component[region] = top[top[region]]
+    for region in range(regions):
+        top[region] = component[component[region]]
     found = _u4(0)
     start[0] = _u4(0)
-    for region in range(count):
-        first = _u4(region)
-        if component[first] != _UNSEEN:
-            continue
-        last, new = first, _u4(1)
-        while True:
-            other = pick[last]
-            label = component[other]
-            if label != _UNSEEN:
-                start[label + _u4(1)] += new
-                break
-            if pick[other] == last:  # the mutual pair at the bottom of every component, or a region alone
-                label = found
-                found = _u4(found + _u4(1))
-                component[other] = label
-                start[label + _u4(1)] = new if other == last else _u4(new + _u4(1))
-                break
-            last, new = other, _u4(new + _u4(1))
-        walk = first
-        while walk != last:
-            component[walk] = label
-            walk = pick[walk]
-        component[last] = label
+    for region in range(regions):
+        last = top[region]
+        while top[last] != last:
+            last = top[last]
+        top[region] = last  # later walks that come by end here
+        label = number[last]
+        new = label == _UNSEEN  # a coin's toss, so selects instead of branches
+        label = found if new else label
+        number[last] = label
+        component[region] = label
+        size = _u4(0) if new else start[label + _u4(1)]
+        start[label + _u4(1)] = size + _u4(1)
+        found = _u4(found + _u4(new))
     return _i8(found)
 
 
@@ -71,23 +76,51 @@ def joins_before(x, x_key, y, y_key, pick):
 @kernel
 def order_members(groups, start, members, key, pick, ordered):
     """ordered = the members of every component in the order in which they join."""
+    few = np.empty(_FEW, np.int64)
     for group in range(_u8(groups)):
         begin = _i8(start[group])
         size = _i8(start[group + _u8(1)]) - begin
         if size <= 2:  # a mutual pair: one edge, the smaller number first
             for i in range(begin, begin + size):
                 ordered[i] = members[i]
-        elif size <= 48:
-            for i in range(begin, begin + size):
-                x = members[i]
-                x_key = key[x]
-                j = i
-                while j > begin and joins_before(x, x_key, ordered[j - 1], key[ordered[j - 1]], pick):
-                    ordered[j] = ordered[j - 1]
-                    j -= 1
-                ordered[j] = x
-        else:
+        elif size > _MANY:
             heap_sort(begin, size, members, key, pick, ordered)
+        elif size > _FEW or not rank_members(begin, size, members, key, few, ordered):
+            insert_members(begin, size, members, key, pick, ordered)
+
+
+@inlined
+def rank_members(begin, size, members, key, few, ordered):
+    """Order a few members by counting how many keys come before each, without branches; returns whether the keys decide alone.
+
+    The mutual pair has picked one edge, so its two keys are equal, and the smaller number comes first. One more pair of equal
+    keys, and the keys alone do not decide.
+    """
+    first, many, ties = _u8(begin), _u8(size), _u8(0)
+    for i in range(many):
+        few[i] = key[members[first + i]]
+    for i in range(many):
+        rank, own = _u8(0), few[i]
+        for j in range(i):
+            rank += _u8(few[j] <= own)
+            ties += _u8(few[j] == own)
+        for j in range(i + _u8(1), many):
+            rank += _u8(few[j] < own)
+        ordered[first + rank] = members[first + i]
+    return ties == _u8(1)
+
+
+@kernel
+def insert_members(begin, size, members, key, pick, ordered):
+    """The same by insertion."""
+    for i in range(begin, begin + size):
+        x = members[i]
+        x_key = key[x]
+        j = i
+        while j > begin and joins_before(x, x_key, ordered[j - 1], key[ordered[j - 1]], pick):
+            ordered[j] = ordered[j - 1]
+            j -= 1
+        ordered[j] = x
 
 
 @kernel

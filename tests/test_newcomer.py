@@ -38,5 +38,5 @@ def test_the_options_in_the_readme_exist(line):
 
 def test_an_import_adds_little_to_that_of_torch():
     code = "import torch, time; start = time.process_time(); import pixtree; print(time.process_time() - start)"
-    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(3)]
-    assert min(float(run.stdout) for run in runs) <= 0.3
+    runs = (subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(3))
+    assert any(float(run.stdout) <= 0.3 for run in runs)  # one is enough; others may be disturbed

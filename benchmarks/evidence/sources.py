@@ -60,11 +60,12 @@ def sources_of(command: str, root: Path = ROOT) -> list[Path]:
     if script is None:
         return []
     found, waiting = set[Path](), [script, *_named_folders(script, root)]
+    is_file = cache(Path.is_file)  # most modules import the same ones
     while waiting:
         path = waiting.pop()
         if path not in found:
             found.add(path)
-            waiting += _imported(path, root)
+            waiting += [one for one in _imported(path, root) if one not in found and is_file(one)]
     return sorted(found | set(_data_files({path.parent for path in found}, root)))
 
 
@@ -96,21 +97,27 @@ def _named_folders(script: Path, root: Path) -> Iterator[Path]:
 
 
 def _imported(path: Path, root: Path) -> Iterator[Path]:
-    """The files of modules of pixtree, and of other scripts and packages below benchmarks/, that a file imports."""
+    """Where the modules of pixtree, and other scripts and packages below benchmarks/, would be that a file imports."""
     if path.suffix != ".py":
         return
     if path.name == "definition.py":  # kernels find the other backends of an idea by their names
         yield from path.parent.rglob("*.py")
     benchmarks = root / "benchmarks"
+    folders = tuple(dict.fromkeys((path.parent, benchmarks))) if benchmarks in path.parents else ()
     for module in _modules(path.read_text(encoding="utf-8"), _homes(root / "src")):
-        parts = module.split(".")
-        if parts[0] == "pixtree":
-            stems = [root.joinpath("src", *parts[:length]) for length in range(2, len(parts) + 1)]
-        else:
-            folders = dict.fromkeys((path.parent, benchmarks)) if benchmarks in path.parents else ()
-            stems = [folder.joinpath(*parts[:length]) for folder in folders for length in range(1, len(parts) + 1)]
-        files = (one for stem in stems for one in (stem.with_suffix(".py"), stem / "__init__.py"))
-        yield from (one for one in files if one.is_file() and not _name(one, root).startswith((*LEFT_OUT, COMMAND_LINE)))
+        yield from _candidates(module, folders, root)
+
+
+@cache
+def _candidates(module: str, folders: tuple[Path, ...], root: Path) -> tuple[Path, ...]:
+    """The files that may hold a module and the packages around it, but for those left out. folders: where scripts look for it."""
+    parts = module.split(".")
+    if parts[0] == "pixtree":
+        stems = [root.joinpath("src", *parts[:length]) for length in range(2, len(parts) + 1)]
+    else:
+        stems = [folder.joinpath(*parts[:length]) for folder in folders for length in range(1, len(parts) + 1)]
+    files = (one for stem in stems for one in (stem.with_suffix(".py"), stem / "__init__.py"))
+    return tuple(one for one in files if not _name(one, root).startswith((*LEFT_OUT, COMMAND_LINE)))
 
 
 @cache
@@ -150,9 +157,10 @@ def _data_files(folders: Iterable[Path], root: Path) -> Iterator[Path]:
     for folder in folders:
         if root / "src" in folder.parents and folder != root / "src" / "pixtree":
             for path in folder.rglob("*"):
-                home = next(one for one in path.parents if one == folder or (one / "__init__.py").is_file())
-                if path.is_file() and path.suffix != ".py" and home == folder and "__pycache__" not in path.parts:
-                    yield path
+                if path.suffix != ".py" and "__pycache__" not in path.parts and path.is_file():
+                    home = next(one for one in path.parents if one == folder or (one / "__init__.py").is_file())
+                    if home == folder:
+                        yield path
 
 
 def _fingerprint(path: Path) -> str:

@@ -12,8 +12,26 @@ from pathlib import Path
 from evidence.renderers import PROGRAMS
 from PIL import Image
 
-SOFTWARE = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--hide-scrollbars"]
-DESKTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+from pixtree.app.page import example
+
+# Without a graphics card, SwiftShader draws WebGL and puts the layers together. Shapes and texts are left to the browser's own
+# rasteriser: as triangles in SwiftShader, an SVG of 800 paths takes ten times as long.
+SOFTWARE = [
+    "--no-sandbox",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--disable-gpu-rasterization",
+    "--hide-scrollbars",
+]
+# The pop-ups of an address bar that nobody sees take a second per window. Naming them replaces the driver's own list; the rest of
+# this one are those of its names that a page could notice.
+UNUSED = ["WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "HttpsUpgrades", "MediaRouter", "OptimizationHints", "PaintHolding"]
+# Only the bar that shows that the server is asked moves, and every frame of it costs as much as a drawing.
+STILL = """const sheet = new CSSStyleSheet();
+sheet.replaceSync("*, ::before, ::after { animation: none !important; }");
+document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];"""
+# The desktop is that of the pictures in the docs; a window has the same layout, and half the pixels to draw.
+DESKTOP, WINDOW, PHONE = {"width": 1440, "height": 900}, {"width": 1024, "height": 640}, {"width": 390, "height": 844}
 
 
 @contextmanager
@@ -23,7 +41,7 @@ def chromium():
 
     program = next(found for name in PROGRAMS["chromium"][0] if (found := shutil.which(name)))
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=SOFTWARE)
+        browser = driver.chromium.launch(executable_path=program, args=[*SOFTWARE, f"--disable-features={','.join(UNUSED)}"])
         try:
             yield browser
         finally:
@@ -31,12 +49,13 @@ def chromium():
 
 
 @contextmanager
-def visit(browser, port, *, path="/", viewport=DESKTOP, errors=(), **options):
+def visit(browser, port, *, path="/", viewport=WINDOW, errors=(), **options):
     """The page in a fresh profile; at the end there must have been no message in the console and no request to another host.
 
     errors: words that messages may contain, where the test provokes them.
     """
-    context = browser.new_context(viewport=viewport, **options)
+    context = browser.new_context(viewport=viewport, reduced_motion="reduce", **options)
+    context.add_init_script(STILL)
     page = context.new_page()
     said, asked = [], []
     page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
@@ -65,6 +84,12 @@ def until(page, condition, seconds=60):
 def open_example(page, name="astronaut"):
     """Click an example and wait until its tree is on the screen."""
     page.click(f"[data-example={name}]")
+    until(page, "pixtree.app.openedIn > 0")
+
+
+def open_small(page, name="astronaut", side=200):
+    """Open an example at so many pixels a side, where the photo is not what is tested: trees and drawings of it take no time."""
+    page.set_input_files("#file", {"name": f"{name}.jpg", "mimeType": "image/jpeg", "buffer": example(name, side)})
     until(page, "pixtree.app.openedIn > 0")
 
 

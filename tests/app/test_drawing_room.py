@@ -1,7 +1,7 @@
 """The Drawing room, used as a person would, in Chromium; and its drawings beside the library's."""
 
 import pytest
-from browsing import idle, open_example, screenshot, until, visit
+from browsing import DESKTOP, idle, open_example, open_small, screenshot, until, visit
 from pictures import photo
 from renderers import needs
 from running import png, request, sentence, upload
@@ -44,7 +44,7 @@ def test_budgets_that_make_no_sense_are_refused_in_one_sentence(address, name, q
 
 @needs("chromium")
 def test_a_photo_becomes_a_drawing(browser, address, tmp_path):
-    with visit(browser, address) as page:
+    with visit(browser, address, viewport=DESKTOP) as page:
         open_example(page, "coffee")
         page.click("#tab-drawing")
         until(page, "pixtree.rooms.drawing.state.isRefined")
@@ -69,7 +69,7 @@ def test_a_photo_becomes_a_drawing(browser, address, tmp_path):
 @needs("chromium")
 def test_before_and_after_are_wiped_and_the_drawing_zooms(browser, address):
     with visit(browser, address) as page:
-        open_example(page, "coffee")
+        open_small(page, "coffee")
         page.click("#tab-drawing")
         until(page, "!document.getElementById('vector').hidden")
         idle(page)  # the handle is put into the middle with the next frame

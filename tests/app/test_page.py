@@ -1,12 +1,13 @@
 """The page as a whole: ways in, errors, keyboard, contrast, labels, dark and light, phone."""
 
 import base64
+import os
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-from browsing import PHONE, idle, open_example, screenshot, until, visit
+from browsing import DESKTOP, PHONE, idle, open_example, open_small, screenshot, until, visit
 from renderers import needs
 from running import png
 
@@ -104,7 +105,7 @@ def test_everything_has_a_name_and_text_has_contrast(browser, address, scheme):
     with visit(browser, address, color_scheme=scheme) as page:
         assert page.evaluate(NAMELESS) == []
         assert page.evaluate(FAINT) == []
-        open_example(page)
+        open_small(page)
         for room in ROOMS:
             page.click(f"#tab-{room}")
             idle(page)
@@ -125,7 +126,7 @@ def test_dark_and_light_follow_the_system_and_the_button(browser, address):
 def test_a_phone_shows_every_room_without_scrolling_sideways(browser, address, tmp_path):
     with visit(browser, address, viewport=PHONE, has_touch=True, is_mobile=True, device_scale_factor=2) as page:
         assert page.evaluate("document.documentElement.scrollWidth") == 390
-        open_example(page, "chelsea")
+        open_small(page, "chelsea")
         for room in ROOMS:
             page.tap(f"#tab-{room}")
             idle(page)
@@ -135,11 +136,12 @@ def test_a_phone_shows_every_room_without_scrolling_sideways(browser, address, t
 
 
 def test_screenshots_of_the_docs(browser, address, tmp_path):
-    with visit(browser, address) as page:
-        page.wait_for_timeout(500)
+    open_photo = open_example if os.environ.get("PIXTREE_SCREENSHOTS") else open_small
+    with visit(browser, address, viewport=DESKTOP) as page:
+        until(page, "[...document.images].every((one) => one.complete)")
         screenshot(page, "start", tmp_path)
-    with visit(browser, address, color_scheme="dark") as page:
-        open_example(page, "coffee")
+    with visit(browser, address, viewport=DESKTOP, color_scheme="dark") as page:
+        open_photo(page, "coffee")
         page.mouse.click(*at(page, 0.47, 0.45))
         idle(page)
         screenshot(page, "regions_dark", tmp_path)
@@ -161,12 +163,12 @@ def test_screenshots_of_the_docs(browser, address, tmp_path):
         with visit(
             browser, address, viewport=PHONE, color_scheme=scheme, has_touch=True, is_mobile=True, device_scale_factor=2
         ) as page:
-            open_example(page, "chelsea")
+            open_photo(page, "chelsea")
             for room in ROOMS:
                 page.tap(f"#tab-{room}")
                 if room == "select":
                     page.touchscreen.tap(*at(page, 0.25, 0.35))
-                    page.wait_for_timeout(1500)
+                    until(page, "pixtree.rooms.select.state.objects[0].mask !== null")
                 if room == "drawing":
                     until(page, "pixtree.rooms.drawing.state.isRefined")
                 idle(page)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from browsing import idle, open_example, screenshot, until, visit
+from browsing import DESKTOP, idle, open_example, screenshot, until, visit
 from PIL import Image
 from renderers import needs
 
@@ -20,19 +20,20 @@ def picture():
     return decoded(example(ASTRONAUT, 1024), Limits())
 
 
-def labels_on_page(page, count):
-    """Labels (H, W) of the cut with so many regions, as the page's own code finds it."""
-    nodes = np.array(page.evaluate(f"[...pixtree.rooms.regions.regionTable({count})]"))
-    shape = page.evaluate("[pixtree.app.tree.height, pixtree.app.tree.width]")
-    labels = np.array(page.evaluate("[...pixtree.app.tree.labels]")).reshape(shape)
-    return pixtree.Partition.from_labels(nodes[labels]).numpy()
+@pytest.fixture(scope="module")
+def opened(browser, address):
+    """The page with a photo, and the labels (H, W) of its finest regions, which are many for a message from the page."""
+    with visit(browser, address) as page:
+        open_example(page)
+        shape = page.evaluate("[pixtree.app.tree.height, pixtree.app.tree.width]")
+        yield page, np.array(page.evaluate("pixtree.app.tree.labels.join()").split(","), int).reshape(shape)
 
 
 @pytest.mark.parametrize("count", [1, 2, 200, 4096])
-def test_the_page_cuts_as_the_library_does(browser, address, picture, count):
-    with visit(browser, address) as page:
-        open_example(page)
-        assert (labels_on_page(page, count) == pixtree.segment(picture, tokens=count)).all()
+def test_the_page_cuts_as_the_library_does(opened, picture, count):
+    page, labels = opened
+    nodes = np.array(page.evaluate(f"[...pixtree.rooms.regions.regionTable({count})]"))  # the page's own code finds them
+    assert (pixtree.Partition.from_labels(nodes[labels]).numpy() == pixtree.segment(picture, tokens=count)).all()
 
 
 @pytest.mark.parametrize("renderer", ["webgl2", "canvas"])
@@ -163,7 +164,7 @@ def test_a_forgotten_photo_is_sent_again(browser):
 
 
 def test_the_room_looks_as_in_the_docs(browser, address, tmp_path):
-    with visit(browser, address) as page:
+    with visit(browser, address, viewport=DESKTOP) as page:
         open_example(page)
         page.mouse.click(520, 330)
         idle(page)

@@ -6,7 +6,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from browsing import idle, open_example, screenshot, until, visit
+from browsing import DESKTOP, idle, open_example, screenshot, until, visit
 from PIL import Image
 from renderers import needs
 from running import png, request, sentence, upload
@@ -107,7 +107,7 @@ def selected(page):
 @needs("chromium")
 def test_an_object_is_selected_by_clicks_strokes_and_undo(browser, address, tmp_path):
     picture = decoded(example("astronaut", 1024), Limits())
-    with visit(browser, address) as page:
+    with visit(browser, address, viewport=DESKTOP) as page:
         open_example(page)
         page.click("#tab-select")
         page.mouse.click(*stage_point(page, 350, 200))

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from browsing import PHONE, idle, open_example, screenshot, until, visit
+from browsing import DESKTOP, PHONE, idle, open_example, screenshot, until, visit
 from renderers import needs
 from running import png, request, running, sentence, upload
 from safetensors.torch import save_file
@@ -138,7 +138,7 @@ def test_a_salient_object_that_takes_too_long_is_refused(model, picture):
 
 @needs("chromium")
 def test_the_salient_object_is_painted_over_the_photo(browser, model_address, tmp_path):
-    with visit(browser, model_address, errors=("503",)) as page:
+    with visit(browser, model_address, viewport=DESKTOP, errors=("503",)) as page:
         open_example(page, "coffee")
         page.click("#tab-tokens")
         page.click("#token-view [data-value=object]")
@@ -169,7 +169,7 @@ def test_the_salient_object_is_painted_over_the_photo(browser, model_address, tm
 
 @needs("chromium")
 def test_three_ways_stand_side_by_side(browser, address, tmp_path):
-    with visit(browser, address) as page:
+    with visit(browser, address, viewport=DESKTOP) as page:
         open_example(page, "coffee")
         page.click("#tab-tokens")
         until(page, "Object.keys(pixtree.rooms.tokens.found()).length === 3")

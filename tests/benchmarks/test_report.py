@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -156,21 +157,24 @@ def test_words_and_patterns_are_those_of_committed_records_or_of_none():
     assert all(chapter.words.endswith(".") for chapter in CHAPTERS)
 
 
-def test_one_command_writes_the_pages_and_checks_them(tmp_path):
+def test_one_command_writes_the_pages_and_checks_them(tmp_path, monkeypatch, capsys):
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "a.json").write_text(json.dumps(superpixel_record()))
     page = tmp_path / "page.md"
+    command = [str(ROOT / "benchmarks" / "evidence"), str(tmp_path / "results"), "-o", str(page)]
 
-    def report(*words):
-        command = [sys.executable, ROOT / "benchmarks" / "evidence", tmp_path / "results", "-o", page, *words]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+    def report(*words):  # in this process, which has loaded torch
+        monkeypatch.setattr("sys.argv", [*command, *words])
+        monkeypatch.setattr("sys.path", [*sys.path])
+        runpy.run_path(command[0], run_name="__main__")
+        return capsys.readouterr().out
 
-    assert report().stdout == f"wrote {page}\n"
+    assert report() == f"wrote {page}\n"
     assert "### Superpixels" in page.read_text()
     assert (tmp_path / "page_long.md").is_file()
-    assert report("--check").returncode == 0
+    assert report("--check") == f"{page} is up to date\n"
     page.write_text("typed by hand")
-    refused = report("--check")
+    refused = subprocess.run([sys.executable, *command, "--check"], capture_output=True, text=True, check=False)
     assert refused.returncode == 1
     assert "run make report" in refused.stderr
     assert len(refused.stderr.splitlines()) == 1

@@ -9,6 +9,7 @@ import pytest
 from commands import invoke
 from pages import HERE, PAGES, PARSED_ONLY, ROOT, blocks, command_of, given, lines_of, make_world
 
+from pixtree.cli import doctor
 from pixtree.cli.main import app
 
 KNOWN = {"python", "bash", "text", "{toctree}", "{eval-rst}"}
@@ -29,8 +30,30 @@ def world(tmp_path_factory):
     return folder
 
 
+@pytest.fixture
+def shallow(narrow, monkeypatch):
+    """Called on a page that compiles its models, it lets timm make them of two blocks: twelve equal ones take six times as long."""
+    from pixtree.models.timm_import import timm
+
+    create = timm.create_model
+
+    def prepare(page):
+        if any("torch.compile(model.backbone" in block.text for block in blocks(page)):
+            monkeypatch.setattr(timm, "create_model", lambda name, *more, **words: create(name, *more, **{"depth": 2} | words))
+
+    return prepare
+
+
+@pytest.fixture
+def quick_doctor(monkeypatch):
+    """The doctor imports no package, which takes a process per extra: tests/cli/test_doctor.py lets it do so."""
+    monkeypatch.setattr(doctor, "import_faults", lambda names: {})
+
+
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_block_runs(page, world, tmp_path, monkeypatch, narrow):
+@pytest.mark.usefixtures("quick_doctor")
+def test_every_block_runs(page, world, tmp_path, monkeypatch, shallow):
+    shallow(page)
     shutil.copytree(world, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     names = given()

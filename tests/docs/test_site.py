@@ -17,6 +17,9 @@ LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 HOW_TO = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "how_to").glob("*.md"))
 PICTURES, ONE_PICTURE, ALL_PICTURES, ONE_PAGE = 2_000_000, 1_200_000, 14_000_000, 4_500_000  # bytes
 
+# Its trees of documents stay to the end, and the garbage collector visits them again and again for a quarter of the time.
+SPHINX = "import gc, sys; gc.disable(); from sphinx.cmd.build import main; sys.exit(main(sys.argv[1:]))"
+
 
 class Page(HTMLParser):
     """What a page of the site links to, shows, and can be linked at."""
@@ -44,7 +47,8 @@ class Page(HTMLParser):
 def built(tmp_path_factory):
     """The folder of the site, and what Sphinx said and returned."""
     folder = tmp_path_factory.mktemp("built")
-    call = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-d", folder / "trees", ROOT / "docs", folder / "site"]
+    options = ["-q", "-W", "--keep-going", "-d", folder / "trees", ROOT / "docs", folder / "site"]
+    call = [sys.executable, "-c", SPHINX, *options]
     done = subprocess.run(call, capture_output=True, text=True, check=False)
     return folder / "site", done.returncode, done.stderr
 

@@ -1,7 +1,6 @@
 """Processes that die, disks that are full, and files that may not be read: nothing is lost, nothing is doubled."""
 
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -166,6 +165,8 @@ def test_images_are_read_without_temporary_files(tmp_path, monkeypatch, corpus):
 @contextmanager
 def small_disk(size):
     """Files grow no larger than this, in this process and in those that it starts."""
+    import resource  # which Windows lacks
+
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:

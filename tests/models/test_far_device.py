@@ -212,7 +212,7 @@ def test_a_model_with_transfers_compiles_as_one_graph_and_exports(monkeypatch):
 def test_the_aggregation_of_a_device_compiles_as_one_graph():
     """Nothing in it depends on values, so that a compiler can fuse it. Small images have fewer rounds, which all are traced."""
     torch.manual_seed(0)
-    tokenizer, images = PRESETS["normalised"](), pictures(2)[..., :6, :8].contiguous()
+    tokenizer, images = PRESETS["normalised"](), pictures(2)[..., :5, :6].contiguous()
     regions = tokenizer.encode(images)
     cuts, definitions = tokenizer.regions.cut(images, regions.features, tokenizer.budget), kernels_for("torch")
     kernel = Kernel(torch.tensor(0.7), torch.tensor(0.4))

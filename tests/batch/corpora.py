@@ -9,10 +9,10 @@ from PIL import Image
 SIDE = 24
 
 
-def picture(seed, kind="PNG"):
+def picture(seed, kind="PNG", side=SIDE):
     """A seeded picture as the bytes of a file."""
     generator = np.random.default_rng(seed)
-    blocks = generator.integers(0, 256, (SIDE // 6, SIDE // 6, 3), dtype=np.uint8)
+    blocks = generator.integers(0, 256, (side // 6, side // 6, 3), dtype=np.uint8)
     stream = io.BytesIO()
     Image.fromarray(np.kron(blocks, np.ones((6, 6, 1), np.uint8))).save(stream, kind)
     return stream.getvalue()

@@ -5,15 +5,18 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import psutil
 import pytest
 from corpora import contents, folder_of, picture, shards_of
 from test_run import rows_of
 
-from pixtree.batch import run
+from pixtree.batch import Summary, open_corpus, run
 
 PROGRAM = "import sys; from pixtree.batch import run; run('segment', sys.argv[1], sys.argv[2], workers=2, tokens=4)"
 
@@ -22,30 +25,27 @@ def start(photos, made):
     return subprocess.Popen([sys.executable, "-c", PROGRAM, str(photos), str(made)], start_new_session=True)
 
 
-def test_a_killed_driver_and_a_second_run_make_the_bytes_of_one_run(tmp_path):
-    shards, made, whole = shards_of(tmp_path / "shards", 12, 12), tmp_path / "made", tmp_path / "whole"
-    for _ in range(2):
-        process = start(shards, made)
-        deadline, finished = time.monotonic() + 120, len(list(made.rglob("*.jsonl")))
-        while len(list(made.rglob("*.jsonl"))) <= finished and time.monotonic() < deadline:
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert run("segment", shards, made, workers=1, tokens=4).done == 144
-    run("segment", shards, whole, workers=1, tokens=4)
-    assert contents(made) == contents(whole)  # nothing of killed processes is left, either
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """A corpus, what a driver left that was killed when its first part was finished, and whether its workers then ended."""
+    folder = tmp_path_factory.mktemp("killed")
+    shards, made = shards_of(folder / "shards", 12, 12), folder / "made"
+    group = killed_after_a_part(shards, made)
+    deadline = time.monotonic() + 30
+    while _alive(group) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return shards, made, not _alive(group)
 
 
-def test_workers_end_with_their_driver(tmp_path):
-    process = start(shards_of(tmp_path / "shards", 6, 40), tmp_path / "made")
-    while not list((tmp_path / "made").rglob("*.at")):
+def killed_after_a_part(shards, made):
+    """Start a driver, kill it when one more part is finished, and return the group of its processes."""
+    process = start(shards, made)
+    deadline, finished = time.monotonic() + 120, len(list(made.rglob("*.jsonl")))
+    while len(list(made.rglob("*.jsonl"))) <= finished and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    deadline = time.monotonic() + 30
-    while _alive(process.pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not _alive(process.pid)
+    return process.pid
 
 
 def _alive(group):
@@ -56,24 +56,65 @@ def _alive(group):
     return True
 
 
-def test_a_picture_that_kills_its_process_twice_is_given_up_and_the_rest_is_done(tmp_path, monkeypatch):
-    photos = folder_of(tmp_path / "photos", 130)
+def test_workers_end_with_their_driver(killed):
+    _, _, ended = killed
+    assert ended
+
+
+def test_a_killed_driver_and_a_second_run_make_the_bytes_of_one_run(tmp_path, killed):
+    shards, made, _ = killed
+    killed_after_a_part(shards, made)
+    assert run("segment", shards, made, workers=1, tokens=4).done == 144
+    run("segment", shards, tmp_path / "whole", workers=1, tokens=4)
+    assert contents(made) == contents(tmp_path / "whole")  # nothing of killed processes is left, either
+
+
+class Deadly(NamedTuple):
+    """A run over two parts of a folder, of which one has a picture that kills its process."""
+
+    came: Summary
+    rows: list[dict[str, Any]]
+    beside: str  # the picture of the other part that is at work at every death
+    seconds: float
+
+
+@pytest.fixture(scope="module")
+def deadly(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("deadly")
+    photos, made = folder_of(folder / "photos", 100), folder / "made"
     (photos / "class_0" / "deadly.png").write_bytes(picture(3))
-    (tmp_path / "sitecustomize.py").write_text(
-        "import os, signal\n"
-        "def deadly(original):\n"
+    its, other = sorted(open_corpus(photos).parts, key=lambda part: "class_0/deadly.png" not in part.files)
+    beside = other.files[0].removesuffix(".png")
+    (folder / "sitecustomize.py").write_text(
+        "import os, pathlib, signal, time\n"
+        f"parts_of = pathlib.Path({str(made)!r}) / 'manifest' / 'parts'\n"
+        f"trace = parts_of / '{other.name}.at'\n"
+        "def until(holds):\n"
+        "    deadline = time.monotonic() + 120\n"
+        "    while not holds() and time.monotonic() < deadline:\n"
+        "        time.sleep(0.01)\n"
+        "def slow(original):\n"
         "    def work(picture, function):\n"
-        "        if picture.key.endswith('deadly'):\n"
+        "        if picture.key == 'class_0/deadly':\n"
+        f"            until(lambda: trace.is_file() and '{beside}' in trace.read_text())\n"
         "            os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"        if picture.key == '{beside}':\n"
+        f"            until((parts_of / '{its.name}.jsonl').is_file)\n"  # it is at work whenever its neighbour dies
         "        return original(picture, function)\n"
         "    return work\n"
         "import pixtree.batch.work as module\n"
-        "module.worked_on = deadly(module.worked_on)\n"
+        "module.worked_on = slow(module.worked_on)\n"
     )
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
-    came = run("segment", photos, tmp_path / "made", workers=2, tokens=4)
-    assert (came.done, came.failed) == (130, 1)
-    (bad,) = [row for row in rows_of(tmp_path / "made") if row["status"] == "failed"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), *sys.path]))
+        begun = time.monotonic()
+        came = run("segment", photos, made, workers=2, tokens=4)
+    return Deadly(came, rows_of(made), beside, time.monotonic() - begun)
+
+
+def test_a_picture_that_kills_its_process_twice_is_given_up_and_the_rest_is_done(deadly):
+    assert (deadly.came.done, deadly.came.failed) == (100, 1)
+    (bad,) = [row for row in deadly.rows if row["status"] == "failed"]
     assert bad == {
         "key": "class_0/deadly",
         "status": "failed",
@@ -81,32 +122,10 @@ def test_a_picture_that_kills_its_process_twice_is_given_up_and_the_rest_is_done
     }
 
 
-def test_a_picture_beside_one_that_kills_its_process_is_not_blamed(tmp_path, monkeypatch):
-    shards, made = shards_of(tmp_path / "shards", 2, 1), tmp_path / "made"
-    (tmp_path / "sitecustomize.py").write_text(
-        "import os, pathlib, signal, time\n"
-        f"parts_of = pathlib.Path({str(made)!r}) / 'manifest' / 'parts'\n"
-        "beside = parts_of / 'photos-001.at'\n"
-        "def until(holds):\n"
-        "    deadline = time.monotonic() + 120\n"
-        "    while not holds() and time.monotonic() < deadline:\n"
-        "        time.sleep(0.01)\n"
-        "def slow(original):\n"
-        "    def work(picture, function):\n"
-        "        if picture.key == '000000':\n"
-        "            until(lambda: beside.is_file() and '001000' in beside.read_text())\n"
-        "            os.kill(os.getpid(), signal.SIGKILL)\n"
-        "        until((parts_of / 'photos-000.jsonl').is_file)\n"  # it is at work whenever its neighbour dies
-        "        return original(picture, function)\n"
-        "    return work\n"
-        "import pixtree.batch.work as module\n"
-        "module.worked_on = slow(module.worked_on)\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
-    begun = time.monotonic()
-    run("segment", shards, made, workers=2, tokens=4)
-    assert {row["key"]: row["status"] for row in rows_of(made)} == {"000000": "failed", "001000": "done"}
-    assert time.monotonic() - begun < 120  # every death was noticed while the neighbour was at work
+def test_a_picture_beside_one_that_kills_its_process_is_not_blamed(deadly):
+    statuses = {row["key"]: row["status"] for row in deadly.rows}
+    assert (statuses["class_0/deadly"], statuses[deadly.beside]) == ("failed", "done")
+    assert deadly.seconds < 120  # every death was noticed while the neighbour was at work
 
 
 def test_processes_that_die_before_they_come_to_a_picture_are_not_started_for_ever(tmp_path, monkeypatch):
@@ -143,41 +162,50 @@ def test_images_are_read_without_temporary_files(tmp_path, monkeypatch, corpus):
     assert (came.done, came.failed) == (2, 0)
 
 
-LIMITED = """
-import resource, sys
-from pixtree.batch import run
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]),) * 2)
-run('segment', sys.argv[1], sys.argv[2], workers=int(sys.argv[4]), tokens=4)
-"""
+@contextmanager
+def small_disk(size):
+    """Files grow no larger than this, in this process and in those that it starts."""
+    import resource  # which Windows lacks
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_disk_that_fills_up_leaves_no_half_file_and_the_run_goes_on_with_more_room(tmp_path, workers):
     shards, made, whole = shards_of(tmp_path / "shards", 2, 12), tmp_path / "made", tmp_path / "whole"
-    words = [sys.executable, "-c", LIMITED, str(shards), str(made), "6000", str(workers)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode != 0
-    assert "found it full; free some space" in done.stderr
+    run("segment", shards, whole, workers=1, tokens=4)  # first, so that no machine code is to be stored on the small disk
+    with pytest.raises(OSError, match="found it full; free some space"), small_disk(6000):
+        run("segment", shards, made, workers=workers, tokens=4)
     assert [path.name for path in made.iterdir()] == ["manifest"]
     assert list((made / "manifest" / "parts").glob("*.jsonl")) == []
     assert run("segment", shards, made, workers=1, tokens=4).done == 24
-    run("segment", shards, whole, workers=1, tokens=4)
     assert contents(made) == contents(whole)
 
 
 def test_a_worker_that_is_killed_loses_and_doubles_nothing(tmp_path):
-    shards, made, whole = shards_of(tmp_path / "shards", 8, 40), tmp_path / "made", tmp_path / "whole"
-    process = start(shards, made)
-    driver, killed = psutil.Process(process.pid), 0
-    while killed == 0 and process.poll() is None:
-        busy = list(made.rglob("*.at"))
-        workers = [one for one in driver.children() if "spawn_main" in " ".join(one.cmdline())] if busy else []
-        if workers:
-            workers[0].send_signal(signal.SIGKILL)
-            killed += 1
-        time.sleep(0.01)
-    assert process.wait() == 0
-    assert killed == 1
+    shards, made, whole = shards_of(tmp_path / "shards", 4, 40), tmp_path / "made", tmp_path / "whole"
+    killed, ended = [], threading.Event()
+
+    def kill_one():
+        while not killed and not ended.wait(0.01):
+            busy = list(made.rglob("*.at"))
+            workers = [one for one in psutil.Process().children() if "spawn_main" in " ".join(one.cmdline())] if busy else []
+            if workers:
+                workers[0].kill()
+                killed.append(workers[0].pid)
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    came = run("segment", shards, made, workers=2, tokens=4)
+    ended.set()
+    killer.join()
+    assert len(killed) == 1
+    assert (came.done, came.failed, came.whole) == (160, 0, True)
     run("segment", shards, whole, workers=1, tokens=4)
     assert contents(made) == contents(whole)
 
@@ -185,48 +213,51 @@ def test_a_worker_that_is_killed_loses_and_doubles_nothing(tmp_path):
 UNPRIVILEGED = """
 import os, sys
 from pixtree.batch import run
-run('segment', sys.argv[1], sys.argv[2] + '_before', workers=1, tokens=4)  # loads what the user below may not
+photos, made, closed = sys.argv[1:]
+run('segment', photos, made + '_before', workers=1, tokens=4)  # loads what the user below may not
 if os.geteuid() == 0:
     os.setgroups([])
     os.setegid(65534)
     os.seteuid(65534)
-came = run('segment', sys.argv[1], sys.argv[2], workers=1, tokens=4)
-print(came.done, came.failed)
+came = run('segment', photos, made, workers=1, tokens=4)
+print(came.done, came.failed, flush=True)
+run('segment', photos, closed, workers=1, tokens=4)
 """
 
 
-@pytest.fixture
-def shared_folder():
-    """A folder that everyone may enter: the superuser's own are closed to the process without privileges."""
-    with tempfile.TemporaryDirectory(prefix="pixtree-test-") as name:
+class Unprivileged(NamedTuple):
+    """A process without privileges, which may not read one of two photos, and may not write into `closed`."""
+
+    done: subprocess.CompletedProcess
+    made: Path
+    closed: Path
+
+
+@pytest.fixture(scope="module")
+def unprivileged():
+    with tempfile.TemporaryDirectory(prefix="pixtree-test-") as name:  # the superuser's own folders are closed to the process
         folder = Path(name)
         folder.chmod(0o777)
-        yield folder
+        photos, made, closed = folder_of(folder / "photos", 2), folder / "made", folder / "closed"
+        (photos / "class_0" / "0000.png").chmod(0)
+        closed.mkdir(mode=0o755)
+        if os.geteuid() != 0:
+            closed.chmod(0o555)
+        words = [sys.executable, "-c", UNPRIVILEGED, *map(str, (photos, made, closed))]
+        yield Unprivileged(subprocess.run(words, capture_output=True, text=True, check=False), made, closed)
 
 
-def unprivileged(photos, made):
-    return subprocess.run([sys.executable, "-c", UNPRIVILEGED, str(photos), str(made)], capture_output=True, text=True, check=False)
-
-
-def test_a_file_without_permission_is_a_row(shared_folder):
-    photos = folder_of(shared_folder / "photos", 2)
-    (photos / "class_0" / "0000.png").chmod(0)
-    done = unprivileged(photos, shared_folder / "made")
-    assert done.stdout.split() == ["1", "1"], done.stderr
-    (bad,) = [row for row in rows_of(shared_folder / "made") if row["status"] == "failed"]
+def test_a_file_without_permission_is_a_row(unprivileged):
+    assert unprivileged.done.stdout.split() == ["1", "1"], unprivileged.done.stderr
+    (bad,) = [row for row in rows_of(unprivileged.made) if row["status"] == "failed"]
     assert "Permission denied" in bad["error"]
-    (photos / "class_0" / "0000.png").chmod(0o644)
 
 
-def test_a_destination_without_permission_is_one_sentence(shared_folder):
-    photos, made = folder_of(shared_folder / "photos", 2), shared_folder / "made"
-    made.mkdir(mode=0o755)
-    if os.geteuid() != 0:
-        made.chmod(0o555)
-    done = unprivileged(photos, made)
-    assert done.returncode != 0
-    assert "PermissionError" in done.stderr
-    assert list(made.rglob("*.png")) == []
+def test_a_destination_without_permission_is_one_sentence(unprivileged):
+    assert unprivileged.done.stdout.split() == ["1", "1"], unprivileged.done.stderr
+    assert unprivileged.done.returncode != 0
+    assert "PermissionError" in unprivileged.done.stderr
+    assert list(unprivileged.closed.rglob("*.png")) == []
 
 
 TORN = (b"", b"not a picture", picture(5)[:80], picture(5, "JPEG")[:150], b"\x89PNG\r\n\x1a\n" + bytes(50))

@@ -77,7 +77,7 @@ def test_a_picture_that_kills_its_process_twice_is_given_up_on_ray_too(tmp_path,
     shards, made = shards_of(tmp_path / "shards", 1, 2), tmp_path / "made"
     with tarfile.open(shards / "photos-000.tar", "a") as archive:
         stream = io.BytesIO()
-        Image.effect_noise((3000, 3000), 60).save(stream, "PNG")  # takes long enough to be killed
+        Image.effect_noise((2000, 2000), 60).save(stream, "PNG")  # takes long enough to be killed
         member = tarfile.TarInfo("deadly.png")
         member.size = stream.tell()
         stream.seek(0)

@@ -6,7 +6,7 @@ import tarfile
 
 import numpy as np
 import pytest
-from corpora import contents, folder_of, picture, shards_of, table_of
+from corpora import SIDE, contents, folder_of, picture, shards_of, table_of
 from PIL import Image
 
 import pixtree
@@ -97,17 +97,32 @@ def test_pictures_above_the_limit_are_rows_unless_more_pixels_are_allowed(tmp_pa
         run("segment", photos, tmp_path / "allowed", workers=1, tokens=4)
 
 
-def test_the_limit_of_pixels_reaches_all_processes(tmp_path):
-    came = run("segment", shards_of(tmp_path / "shards", 2, 1), tmp_path / "made", workers=2, tokens=4, max_pixels=100)
-    assert (came.done, came.failed) == (0, 2)
-    assert all("at most 200 pixels" in row["error"] for row in rows_of(tmp_path / "made"))
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory):
+    """The results of one and of two processes, for two parts of small images and of some that are larger than the limit."""
+    folder = tmp_path_factory.mktemp("processes")
+    photos = folder_of(folder / "photos", 90)
+    (photos / "large").mkdir()
+    for number in range(10):
+        (photos / "large" / f"{number}.png").write_bytes(picture(number, side=2 * SIDE))
+    parts = open_corpus(photos).parts
+    assert len(parts) == 2
+    assert all(any(name.startswith("large/") for name in part.files) for part in parts)
+    for workers in (1, 2):
+        came = run("segment", photos, folder / str(workers), workers=workers, tokens=4, max_pixels=SIDE**2)
+        assert (came.done, came.failed) == (90, 10)
+    return folder / "1", folder / "2"
 
 
-def test_many_processes_make_the_bytes_of_one(tmp_path):
-    photos = folder_of(tmp_path / "photos", 150)
-    one, two = tmp_path / "one", tmp_path / "two"
-    run("segment", photos, one, workers=1, tokens=4)
-    run("segment", photos, two, workers=2, tokens=4)
+def test_the_limit_of_pixels_reaches_all_processes(processes):
+    _, two = processes
+    failed = [row for row in rows_of(two) if row["status"] == "failed"]
+    assert sorted(row["key"] for row in failed) == [f"large/{number}" for number in range(10)]
+    assert all(f"at most {2 * SIDE**2} pixels" in row["error"] for row in failed)
+
+
+def test_many_processes_make_the_bytes_of_one(processes):
+    one, two = processes
     assert contents(one) == contents(two)
 
 

@@ -1,12 +1,11 @@
 """The operators of torch: their names and schemas, which exported models contain, and the functions that compute them."""
 
 import inspect
-import subprocess
-import sys
 from importlib import import_module
 
 import pytest
 import torch
+from fresh_process import found, loaded_after
 from pictures import photo
 from torch.library import opcheck
 
@@ -44,17 +43,11 @@ EVERY_CHECK = ("test_schema", "test_autograd_registration", "test_faketensor", "
 
 
 def test_exported_models_find_the_operators_that_they_contain():
-    code = (
-        "import pixtree, torch; print(*(s for s in torch._C._jit_get_all_schemas() if s.name.startswith('pixtree::')), sep='\\n')"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert sorted(done.stdout.splitlines()) == SCHEMAS.strip().splitlines()
+    assert sorted(found()["schemas"]) == SCHEMAS.strip().splitlines()
 
 
 def test_no_operator_loads_numba_before_it_runs():
-    code = "import sys, pixtree.kernels.operators; print('numba' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    assert "numba" not in loaded_after("pixtree.kernels.operators")
 
 
 def test_every_operator_names_a_function_that_takes_its_arguments():

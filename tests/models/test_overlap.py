@@ -6,6 +6,7 @@ import threading
 import PIL.Image
 import pytest
 import torch
+from forked import PROCESSES
 from pictures import photo
 from tiny_models import tiny
 from torch.utils.data import DataLoader, Dataset
@@ -45,7 +46,7 @@ def model_with(**options):
     ("options", "start"),
     [
         ({"tokens": 12}, "fork"),
-        ({"tokens": 12}, "spawn"),
+        pytest.param({"tokens": 12}, PROCESSES, id="options1-forkserver"),
         ({"budget": pixtree.AtMost(12)}, "fork"),
         ({"tokens": 12, "partitioner": "quadtree"}, "fork"),
     ],

@@ -56,20 +56,36 @@ def test_gradients_of_a_compiled_model_are_those_of_the_model(model):
         assert a is None or torch.allclose(a, b, atol=1e-5 * max(1.0, float(a.abs().max())))
 
 
-def test_a_model_exports_whole_and_runs_where_only_pixtree_is_imported(model, tmp_path):
-    images = pictures()
+ELSEWHERE = """
+import sys, torch, pixtree
+print(torch.ops.pixtree.encode, torch.ops.pixtree.cut_exactly, torch.ops.pixtree.paint)
+folder = sys.argv[1]
+images, expected = torch.load(folder + "/example.pt")
+found = torch.export.load(folder + "/model.pt2").module()(images)
+print(float((found - expected).abs().max()))
+"""
+
+
+@pytest.fixture(scope="module")
+def printed(model, tmp_path_factory):
+    """The words of a process that imports only pixtree: three operators, and how far an exported model is from this one."""
+    images, folder = pictures(), tmp_path_factory.mktemp("exported")
     with torch.no_grad():
         expected = model(images)
         program = torch.export.export(model, (images,))
         assert torch.allclose(program.module()(images), expected, atol=1e-5)
-    torch.export.save(program, tmp_path / "model.pt2")
-    torch.save((images, expected), tmp_path / "example.pt")
-    code = (
-        "import sys, torch, pixtree; folder = sys.argv[1]; images, expected = torch.load(folder + '/example.pt');"
-        "found = torch.export.load(folder + '/model.pt2').module()(images); print(float((found - expected).abs().max()))"
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert float(done.stdout) < 1e-5
+    torch.export.save(program, folder / "model.pt2")
+    torch.save((images, expected), folder / "example.pt")
+    done = subprocess.run([sys.executable, "-c", ELSEWHERE, str(folder)], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_a_model_exports_whole_and_runs_where_only_pixtree_is_imported(printed):
+    assert float(printed[3]) < 1e-5
+
+
+def test_the_operators_are_there_after_importing_pixtree(printed):
+    assert printed[:3] == ["pixtree.encode", "pixtree.cut_exactly", "pixtree.paint"]
 
 
 def test_a_model_whose_count_follows_the_picture_still_compiles_in_parts():
@@ -79,9 +95,3 @@ def test_a_model_whose_count_follows_the_picture_still_compiles_in_parts():
     torch._dynamo.reset()
     with torch.no_grad():
         assert torch.allclose(torch.compile(model, backend="aot_eager")(images), model(images), atol=1e-5)
-
-
-def test_the_operators_are_there_after_importing_pixtree():
-    code = "import pixtree, torch; print(torch.ops.pixtree.encode, torch.ops.pixtree.cut_exactly, torch.ops.pixtree.paint)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["pixtree.encode", "pixtree.cut_exactly", "pixtree.paint"]

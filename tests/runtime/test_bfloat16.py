@@ -1,5 +1,6 @@
 """Processors that announce instructions which they do not have: the tests survive them, and the doctor says so."""
 
+import inspect
 import os
 import signal
 import subprocess
@@ -64,19 +65,22 @@ def test_the_instruction_set_is_capped_where_that_helps(probe, variables, fault,
 
 @pytest.mark.parametrize(("probe", "outcome"), [("without_amx", "1 passed"), ("hopeless", "1 skipped")])
 def test_the_tests_survive_a_cpu_without_the_instructions(tmp_path, probe, outcome):
-    """A run of its own, whose probe is replaced before its conftest asks it."""
+    """A run of its own, whose probe is replaced before its conftest asks it; nothing in it loads torch, which takes seconds."""
     (tmp_path / "conftest.py").write_text((TESTS / "conftest.py").read_text())
     (tmp_path / "test_product.py").write_text(
         f"import os, pytest\n@pytest.mark.bfloat16\ndef test_product():\n    assert os.environ['{LIMIT}'] == '{WITHOUT_AMX}'\n"
     )
+    function = inspect.getsource({"without_amx": without_amx, "hopeless": hopeless}[probe])
     run = (
-        "import runpy, sys, pytest; sys.path.insert(0, sys.argv[1]); import test_bfloat16 as injected\n"
-        "probe = getattr(injected, sys.argv[2])\n"
-        "runpy.run_path = lambda path: {'precaution': lambda: injected.precaution(probe)}\n"
-        "sys.exit(pytest.main(['-q', '-rs', '-p', 'no:cacheprovider', '-o', 'markers=bfloat16', sys.argv[3]]))"
+        "import runpy, sys, pytest\n"
+        f"{function}\n"
+        f"load, WITHOUT_AMX = runpy.run_path, {WITHOUT_AMX!r}\n"
+        f"runpy.run_path = lambda path: {{'precaution': lambda: load(path)['precaution']({probe})}}\n"
+        "sys.exit(pytest.main(['-q', '-rs', '-p', 'no:cacheprovider', '-o', 'markers=bfloat16', sys.argv[1]]))"
     )
-    command = [sys.executable, "-c", run, str(Path(__file__).parent), probe, str(tmp_path)]
+    command = [sys.executable, "-c", run, str(tmp_path)]
     clean = {name: value for name, value in os.environ.items() if name not in (LIMIT, "PIXTREE_TESTS_BFLOAT16")}
+    clean |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # of which napari's load it
     done = subprocess.run(command, env=clean, capture_output=True, text=True, check=False)
     assert outcome in done.stdout, done.stdout + done.stderr
     assert done.returncode == 0

@@ -4,6 +4,7 @@ import errno
 import gc
 import logging
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +15,6 @@ import pytest
 
 from pixtree.runtime import jit
 
-CODE = "import torch, pixtree; print(pixtree.segment(torch.zeros(3, 9, 9, dtype=torch.uint8), tokens=4).max().item() + 1)"
-
 
 def add_seven(number):
     return number + 7
@@ -24,14 +23,36 @@ def add_seven(number):
 add_seven.__module__ = "pixtree.kernels.tried"  # as if it were ours
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch, caplog):
-    caplog.set_level(logging.WARNING, "pixtree")
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+def keep_in(folder, monkeypatch):
+    """Let machine code be kept in a folder, as by a new process."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(folder))
     monkeypatch.setattr(jit, "_warned", set())
     monkeypatch.setattr(jit._Announcer, "is_kept", True)
     monkeypatch.setitem(sys.modules, add_seven.__module__, ModuleType(add_seven.__module__))  # numba imports it with the code
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, caplog):
+    caplog.set_level(logging.WARNING, "pixtree")
+    keep_in(tmp_path, monkeypatch)
     return tmp_path
+
+
+@pytest.fixture(scope="module", autouse=True)
+def earlier():
+    """What other tests left in memory stays there, so that `fresh` need not look through it every time."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="module")
+def intact(tmp_path_factory):
+    """A folder with the machine code of one kernel."""
+    folder = tmp_path_factory.mktemp("intact")
+    with pytest.MonkeyPatch.context() as patch:
+        keep_in(folder, patch)
+        fresh()(1)
+    return folder
 
 
 def stored(folder):
@@ -109,8 +130,8 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
-def test_damaged_files_are_made_again(folder, caplog, suffix, damage):
-    fresh()(1)
+def test_damaged_files_are_made_again(folder, intact, caplog, suffix, damage):
+    shutil.copytree(intact, folder, dirs_exist_ok=True)
     (path,) = (path for path in stored(folder) if path.suffix == suffix)
     path.write_bytes(DAMAGES[damage](path.read_bytes()))
     assert fresh()(1) == 8
@@ -139,21 +160,34 @@ def test_without_a_folder_to_write_it_says_that_every_process_compiles(folder, c
     assert "once" not in caplog.text
 
 
-def test_without_any_set_up_of_logging_a_sentence_goes_to_stderr():
-    code = "from pixtree.runtime.jit import warn_once; warn_once('compiling'); warn_once('compiling')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("", "pixtree: compiling\n")
+DISABLED = """
+import torch, pixtree
+from pixtree.runtime.jit import warn_once
+warn_once("compiling")
+warn_once("compiling")
+for backend in ("torch", "numba"):
+    print(pixtree.segment(torch.zeros(3, 9, 9, dtype=torch.uint8), tokens=4, backend=backend).max().item() + 1)
+"""
 
 
-def test_a_disabled_compiler_is_one_sentence():
+@pytest.fixture(scope="module")
+def disabled():
+    """A process without numba's compiler: a warning twice, then both backends."""
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-    done = subprocess.run([sys.executable, "-c", CODE], env=environment, capture_output=True, text=True)
-    assert done.stderr.splitlines()[-1].startswith(
+    return subprocess.run([sys.executable, "-c", DISABLED], env=environment, capture_output=True, text=True)
+
+
+def test_without_any_set_up_of_logging_a_sentence_goes_to_stderr(disabled):
+    assert disabled.stderr.startswith("pixtree: compiling\nTraceback")
+    assert "compiling" not in disabled.stdout
+
+
+def test_a_disabled_compiler_is_one_sentence(disabled):
+    assert disabled.stdout == "4\n"  # the torch backend works, and says nothing more
+    assert disabled.stderr.removeprefix("pixtree: compiling\n").startswith("Traceback")
+    assert disabled.stderr.splitlines()[-1].startswith(
         "ImportError: the compiled kernels need numba's compiler, got NUMBA_DISABLE_JIT=1;"
     )
-    code = CODE.replace("tokens=4", 'tokens=4, backend="torch"')
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("4\n", "")
 
 
 def test_the_command_line_says_it_without_a_traceback(tmp_path):

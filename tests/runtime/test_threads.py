@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from forked import PROCESSES
 from pictures import noise, photo
 from torch.utils.data import DataLoader, Dataset
 
@@ -62,7 +63,7 @@ class Segmented(Dataset):
         return pixtree.segment(BATCH[index : index + 1], tokens=30)[0]
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", PROCESSES], ids=["fork", "forkserver"])
 def test_loader_workers_give_the_same_labels(method):
     expected = pixtree.segment(BATCH, tokens=30)  # the parent's pool has run before the workers start
     loader = DataLoader(Segmented(), batch_size=4, num_workers=2, multiprocessing_context=method)

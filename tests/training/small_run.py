@@ -1,9 +1,8 @@
-"""A short training in a process of its own: `python small_run.py CHECKPOINT STEPS [SECONDS PER STEP]` prints its losses."""
+"""A short training, in this process or in one of its own."""
 
 import json
-import sys
+import os
 import time
-from pathlib import Path
 
 import torch
 
@@ -13,6 +12,8 @@ from pixtree.training.loop import Objective, train
 from pixtree.training.recipe import Plan
 from pixtree.trees.partition import Partition
 
+STEPS = 10
+
 
 class Classes(Objective):
     """A tiny retrofitted model on fixed partitions: random images of four classes."""
@@ -20,7 +21,7 @@ class Classes(Objective):
     def __init__(self):
         super().__init__()
         torch.manual_seed(0)
-        self.learner = pixtree.retrofit("vit_tiny_patch16_224", tokens=9, depth=2, num_classes=4)
+        self.learner = pixtree.retrofit("vit_tiny_patch16_224", tokens=9, depth=2, embed_dim=96, num_heads=3, num_classes=4)
 
     def forward(self, batch):
         images, labels, targets = batch
@@ -44,13 +45,16 @@ class Images:
             step += 1
 
 
-def main():
-    checkpoint, steps = Path(sys.argv[1]), int(sys.argv[2])
-    wait = float(sys.argv[3]) if len(sys.argv) > 3 else 0.0
-    plan = Plan(steps=steps, rate=1e-3, warmup_steps=2, every=2)
-    found = train(Classes(), Images(), plan, checkpoint=checkpoint, resume=checkpoint.is_file(), report=lambda *_: time.sleep(wait))
-    print(json.dumps(found.losses))
+def losses_of(checkpoint, seconds=0.0):
+    """Train ten steps, each at least so many seconds long, or go on where the checkpoint ends; returns the loss of every step."""
+    plan = Plan(steps=STEPS, rate=1e-3, warmup_steps=2, every=2)
+    found = train(
+        Classes(), Images(), plan, checkpoint=checkpoint, resume=checkpoint.is_file(), report=lambda *_: time.sleep(seconds)
+    )
+    return found.losses
 
 
-if __name__ == "__main__":
-    main()
+def write_losses(output, environment, *arguments):
+    """The same in a process of its own, which leaves the losses in a file."""
+    os.environ.update(environment)
+    output.write_text(json.dumps(losses_of(*arguments)))

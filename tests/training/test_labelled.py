@@ -48,8 +48,9 @@ class Same:
 def test_a_tiny_model_fits_32_images_and_gradients_reach_its_tokenizer(tokenizer):
     torch.manual_seed(0)
     tokens = 16 if tokenizer == "pixtree" else None
-    learner = learner_of(small(tokenizer=tokenizer, tokens=tokens), 4)
-    batch = whole()
+    narrow = {"depth": 2, "embed_dim": 96, "num_heads": 3}
+    learner = learner_of(small(tokenizer=tokenizer, tokens=tokens, image_size=32, arguments=narrow), 4)
+    batch = whole(size=32)
     train(Classification(learner), Same(batch), Plan(steps=30, rate=1e-3, warmup_steps=4, weight_decay=0.01))
     found, _ = logits_of(learner.eval(), batch)
     assert (found.argmax(dim=1) == batch.classes).all()

@@ -1,23 +1,19 @@
 """The training loop: exact resumption, one process or two, checkpoints that are whole, plans that fit."""
 
 import json
-import os
 import signal
 import socket
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 import torch
+from forked import PROCESSES
+from small_run import STEPS, losses_of, write_losses
 from torch import nn
 
 from pixtree.training.batches import SampleOrder, Share, micro_batches
 from pixtree.training.loop import SCALE, Objective, parameter_groups, train
 from pixtree.training.recipe import Plan
-
-SCRIPT = Path(__file__).parent / "small_run.py"
 
 
 class Fit(Objective):
@@ -168,10 +164,10 @@ def test_other_optimisers_learn_too(optimiser):
     assert losses[-1] < 0.7 * losses[0]
 
 
-def run(arguments, **environment):
-    return subprocess.Popen(
-        [sys.executable, str(SCRIPT), *map(str, arguments)], env=os.environ | environment, stdout=subprocess.PIPE, text=True
-    )
+def started(output, checkpoint, seconds=0.0, **environment):
+    process = PROCESSES.Process(target=write_losses, args=(output, environment, checkpoint, seconds))
+    process.start()
+    return process
 
 
 def free_port():
@@ -180,34 +176,42 @@ def free_port():
         return str(one.getsockname()[1])
 
 
-def test_two_processes_have_the_losses_of_one(tmp_path):
-    alone = run([tmp_path / "alone.pt", 10])
-    losses = json.loads(alone.communicate(timeout=120)[0])
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """The losses of one process that nothing interrupts."""
+    return losses_of(tmp_path_factory.mktemp("alone") / "c.pt")
+
+
+def test_two_processes_have_the_losses_of_one(tmp_path, alone):
     shared = {
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": free_port(),
         "WORLD_SIZE": "2",
         "LOCAL_WORLD_SIZE": "2",
         "OMP_NUM_THREADS": "1",
+        "ACCELERATE_USE_CPU": "true",
     }
+    outputs = [tmp_path / f"{rank}.json" for rank in (0, 1)]
     both = [
-        run([tmp_path / "both.pt", 10], **shared, RANK=str(rank), LOCAL_RANK=str(rank), ACCELERATE_USE_CPU="true")
-        for rank in (0, 1)
+        started(output, tmp_path / "both.pt", **shared, RANK=str(rank), LOCAL_RANK=str(rank)) for rank, output in enumerate(outputs)
     ]
-    found = [json.loads(one.communicate(timeout=120)[0]) for one in both]
+    for one in both:
+        one.join(120)
+    assert [one.exitcode for one in both] == [0, 0]
+    found = [json.loads(output.read_text()) for output in outputs]
     assert found[0] == found[1]
-    assert found[0] == pytest.approx(losses, abs=1e-5)
+    assert found[0] == pytest.approx(alone, abs=1e-5)
 
 
-def test_a_run_that_was_killed_ends_as_the_uninterrupted_one(tmp_path):
-    whole = json.loads(run([tmp_path / "whole.pt", 12]).communicate(timeout=120)[0])
+def test_a_run_that_was_killed_ends_as_the_uninterrupted_one(tmp_path, alone):
     checkpoint = tmp_path / "killed.pt"
-    killed = run([checkpoint, 12, 0.2])
+    killed = started(tmp_path / "killed.json", checkpoint, 0.2)
     limit = time.monotonic() + 100
     while not checkpoint.is_file() and time.monotonic() < limit:
         time.sleep(0.02)
-    killed.send_signal(signal.SIGKILL)
-    assert killed.wait() == -signal.SIGKILL
+    killed.kill()
+    killed.join()
+    assert killed.exitcode == -signal.SIGKILL
     state = torch.load(checkpoint, weights_only=True)
-    assert 0 < len(state["curve"]) < 12
-    assert json.loads(run([checkpoint, 12]).communicate(timeout=120)[0]) == whole
+    assert 0 < len(state["curve"]) < STEPS
+    assert losses_of(checkpoint) == alone

@@ -167,10 +167,10 @@ def roads(tmp_path):
 
 
 CHANGES = {  # what makes a plan of the paper's quick to measure
-    "pretrain": ["model.classes=2", "model.arguments.depth=1"],
-    "retrofit": ["model.classes=2", "model.arguments.depth=1"],
-    "finetune": ["model.classes=2", "model.arguments.depth=1"],
-    "segment": ["model.arguments.depth=1", "layout=camvid"],
+    "pretrain": ["model.classes=2", "model.arguments.depth=1", "model.image_size=64"],
+    "retrofit": ["model.classes=2", "model.arguments.depth=1", "model.image_size=64"],
+    "finetune": ["model.classes=2", "model.arguments.depth=1", "model.image_size=64"],
+    "segment": ["model.arguments.depth=1", "model.image_size=64", "layout=camvid"],
 }
 
 

@@ -29,7 +29,9 @@ def trees() -> None:
 
 
 def drawings() -> None:
-    """Drawings of every style; photos last, since by then the other process has compiled the trees that they need."""
+    """Cuts of unusual images, then drawings of every style; by then the other process has compiled the trees that they need."""
+    for channels in (13, 1):
+        pixtree.segment(np.random.default_rng(0).integers(0, 256, (24, 28, channels), dtype=np.uint8), 20)
     for words in ({"artwork": True}, {"preset": "icon"}, {"style": "smooth"}, {"fast": True}, {}):
         pixtree.vectorize(PHOTO, paths=12, **words)
 

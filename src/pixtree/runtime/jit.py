@@ -126,8 +126,9 @@ def _compiled(function: Kernel, **options: Any) -> Kernel:
         raise ImportError(
             'the compiled kernels need numba\'s compiler, got NUMBA_DISABLE_JIT=1; unset it, or segment with backend="torch"'
         )
-    # No fastmath and no contraction: trees must be equal to the reference bit for bit.
-    compiled: Any = numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)(function)
+    # No fastmath and no contraction: trees must be equal to the reference bit for bit. Nobody calls a kernel through a C pointer.
+    usual: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+    compiled: Any = numba.njit(**usual, **options)(function)
     try:
         compiled._cache = MachineCode(function, fingerprint(function.__module__.split(".")[1]))
     except RuntimeError:  # no folder to keep machine code in, as in a read-only container

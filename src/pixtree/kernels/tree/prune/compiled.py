@@ -353,8 +353,8 @@ def opened_nodes(left: Any, right: Any, gain: Any, count: int) -> tuple[Any, flo
     made = gain.size
     if made > FEW:
         a, b = (torch.from_numpy(np.where(child < 0, 0, child + np.int32(made + 1))) for child in (left, right))
-        opened, smallest = largest_scales(torch.from_numpy(gain), a, b, count)
-        return opened.numpy(), smallest
+        largest, smallest = largest_scales(torch.from_numpy(gain), a, b, count)
+        return largest.numpy(), smallest
     words = made * HEAP_NODE.itemsize // 4
     scale = np.empty(made, np.float64)
     scales_of_few(left, right, gain, scratch("heaps", words)[:words].view(HEAP_NODE), scale)

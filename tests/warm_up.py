@@ -31,7 +31,7 @@ def trees() -> None:
 def drawings() -> None:
     """Cuts of unusual images, then drawings of every style; by then the other process has compiled the trees that they need."""
     for channels in (13, 1):
-        pixtree.segment(np.random.default_rng(0).integers(0, 256, (24, 28, channels), dtype=np.uint8), 20)
+        pixtree.segment(np.random.default_rng(0).integers(0, 256, (24, 28, channels), dtype=np.uint8), 20, channel_axis=-1)
     for words in ({"artwork": True}, {"preset": "icon"}, {"style": "smooth"}, {"fast": True}, {}):
         pixtree.vectorize(PHOTO, paths=12, **words)
 

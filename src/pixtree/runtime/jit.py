@@ -143,7 +143,7 @@ def kernel(function: Kernel) -> Kernel:
 
 def inlined(function: Kernel) -> Kernel:
     """Compile a small function into its callers."""
-    return _compiled(function, forceinline=True, no_cpython_wrapper=True)
+    return _compiled(function, forceinline=True)
 
 
 # Sums in any order, products fused into them: both vectorise. Infinities and NaN are kept.

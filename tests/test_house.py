@@ -19,7 +19,7 @@ BACKENDS = {"definition.py", "compiled.py", "triton.py"}  # every kernel has the
 # Compiled loops whose state is many local arrays: numba inlines no closure, and a call per pixel would pass them all.
 LONG_FUNCTIONS = {
     "merge": "one round of merging, whose arrays are rewritten in place as regions disappear",
-    "grow": "the rounds of a tree, which share one block of scratch memory",
+    "climb": "the rounds of a tree, which share one block of scratch memory",
     "grow_flat": "the rounds of an exact cut, which share one block of scratch memory",
     "gradients_of_image": "the backward pass of all rounds, fused so that no round's gradient goes through memory",
     "gradients_of_level": "the gradients of all members of one round, fused with their sums",

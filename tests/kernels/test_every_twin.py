@@ -26,6 +26,7 @@ MASK = torch.arange(99).view(SHAPE) % 7 != 3
 MASK[:, 6] = False  # pieces that do not touch
 PLANES, ALL = DEFINED.lab(IMAGE), torch.ones(SHAPE, dtype=torch.bool)
 TREE = DEFINED.build(PLANES, ALL, MergeRule(), True)
+FLAT = torch.tensor([0.0] * 5 + [30.0] + [60.0] * 5).repeat(9).repeat(3, 1)  # two flat zones and blended pixels between them
 RULES = [
     *(MergeRule(cost, energy) for cost in Cost for energy in Energy),
     *(MergeRule(length_quarters=quarters, ward_rounds=2) for quarters in range(5)),
@@ -96,6 +97,7 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
         (torch.zeros(2, 99), ALL, MergeRule(Cost.COSINE)),
         (torch.zeros(2, 99), ALL, MergeRule(), True, Place(2 * 40 + 5, 40)),
         (PLANES[:, MASK.flatten()].contiguous(), MASK, MergeRule(), True, Place(0, 11)),
+        *((FLAT[:, inside.flatten()].contiguous(), inside, rule, True) for rule in RULES for inside in (ALL, MASK)),
     ],
     "cell_counts": lambda: [(LABELS, 5, (3, 4))],
     "cheapest_cut": lambda: [(random(197) * 9, *children()), (random(197).masked_fill(random(197) > 0.8, torch.nan), *children())],
@@ -124,7 +126,13 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
     "exact_cut": lambda: [
         (PLANES, SHAPE, MergeRule(), 1),
         (PLANES, SHAPE, MergeRule(Cost.COSINE), 9),
+        *((FLAT, SHAPE, MergeRule(), count) for count in (1, 2, 5, 50)),
         (DEFINED.lab(constant(1, 1)), (1, 1), MergeRule(), 1, levels_for(constant(1, 1))),
+    ],
+    "flat_zones": lambda: [
+        (planes[:, inside.flatten()].contiguous(), inside)
+        for planes in (PLANES, torch.zeros(3, 99), FLAT)
+        for inside in (ALL, MASK)
     ],
     "joins": lambda: [(TREE.parent, torch.arange(98), torch.arange(1, 99))],
     "joint_histogram": lambda: [(LABELS, 5, 4, kernel, 0.3) for kernel in KERNELS],
@@ -137,11 +145,17 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
     "region_means": lambda: [(random(2, 3, 99).requires_grad_(), LABELS.flatten(1), 6)],
     "region_sizes": lambda: [(LABELS.flatten(1), 6)],
     "region_sums": lambda: [(random(2, 3, 99).requires_grad_(), LABELS.flatten(1), 6)],
-    "relax": lambda: [(LABELS[0], PLANES.view(3, *SHAPE), 2, 0.2, 10.0), (LABELS[0], torch.zeros(3, *SHAPE), 2, 0.0, 10.0)],
+    "relax": lambda: [
+        (LABELS[0], PLANES.view(3, *SHAPE), 2, 0.2, 10.0),
+        (LABELS[0], PLANES.view(3, *SHAPE), 2, 0.2, 10.0, MASK),
+        (LABELS[0], torch.zeros(3, *SHAPE), 2, 0.0, 10.0),
+    ],
     "sample": lambda: [sampling_case(3), sampling_case(5)],
     "sizes": lambda: [children()],
     "sum_upwards": lambda: [(torch.arange(197, dtype=torch.int32), *children())],
-    "tree_levels": lambda: [(TREE, torch.zeros_like(levels_for(IMAGE)))],
+    "tree_levels": lambda: [
+        (tree, torch.zeros_like(levels_for(IMAGE))) for tree in (TREE, DEFINED.build(FLAT, ALL, MergeRule(), True))
+    ],
     "volumes": lambda: [(TREE.parent, *children(), ALL)],
     "ward_labels": lambda: [
         (random(2, points, 5).float(), random(2, points, seed=1).float() + 0.1, count, rounds)

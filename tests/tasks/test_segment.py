@@ -183,5 +183,17 @@ def test_labels_that_would_not_fit_are_refused_before_any_work(start, monkeypatc
         pixtree.segment(torch.zeros(3, 6, 6, dtype=torch.uint8), tokens=3, start_label=start)
 
 
+@pytest.mark.parametrize("backend", ["torch", "numba"])
+def test_more_tokens_than_pixels_are_refused(backend):
+    image = np.zeros((20, 30), np.uint8)
+    for cut in (
+        lambda: pixtree.segment(image, tokens=601, backend=backend),
+        lambda: pixtree.hierarchy(image, backend=backend).cut(601),
+    ):
+        with pytest.raises(ValueError, match="an image of 600 pixels has at most 600 regions, got 601; ask for fewer"):
+            cut()
+    assert regions(pixtree.segment(image, tokens=600, backend=backend)) == 600
+
+
 def test_the_largest_start_label_fits():
     assert int(pixtree.segment(torch.zeros(3, 2, 2, dtype=torch.uint8), tokens=4, start_label=2**31 - 5).max()) == 2**31 - 2

@@ -24,6 +24,7 @@ from pixtree.kernels.tree.attributes import definition as _attributes
 from pixtree.kernels.tree.build import definition as _build
 from pixtree.kernels.tree.cut import definition as _cut
 from pixtree.kernels.tree.prune import definition as _prune
+from pixtree.kernels.tree.zones import definition as _zones
 from pixtree.runtime.backend import backend_for
 
 __all__ = ["Kernels", "kernels_for"]
@@ -61,6 +62,7 @@ class Kernels:
     persistence = staticmethod(_cut.persistence)
     select_largest = staticmethod(_cut.select_largest)
     exact_cut = staticmethod(_prune.exact_cut)
+    flat_zones = staticmethod(_zones.flat_zones)
     # tokens
     encode = staticmethod(_encode.encode)
     aggregate = staticmethod(_aggregate.aggregate)

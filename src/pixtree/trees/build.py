@@ -9,7 +9,7 @@ from pixtree.kernels import kernels_for
 from pixtree.kernels.image.planes import checked_planes
 from pixtree.kernels.tree import ExactCut, MergeRule, Place
 from pixtree.runtime.threads import each
-from pixtree.trees.cuts import Budget, Exactly, cut, relaxed
+from pixtree.trees.cuts import Budget, Exactly, checked_count, cut, relaxed
 from pixtree.trees.hierarchy import Hierarchy
 from pixtree.trees.options import TreeOptions, coordinate_unit
 from pixtree.trees.partition import Partition
@@ -112,7 +112,8 @@ def partition_images(
         if mask is not None or not isinstance(budget, Exactly):
             tree = hierarchy_of_planes(planes, shape, options.rule, mask=mask, coordinates=coordinates, backend=backend)
             return cut(tree, budget, relax=relax).labels[0]
-        labels = exact_cut_of_planes(planes, shape, budget.count, options.rule, backend).labels.view(shape)
+        count = checked_count(budget.count, planes.shape[1])
+        labels = exact_cut_of_planes(planes, shape, count, options.rule, backend).labels.view(shape)
         if not relax:
             return labels
         return relaxed(labels, planes.view(-1, *shape), kernels_for(backend, image.device), options.floor)

@@ -36,7 +36,8 @@ class AtMost:
 
     >>> import numpy as np, pixtree
     >>> budget = pixtree.AtMost(7, pixtree.Criterion("aic", penalty=0.01))
-    >>> int(pixtree.segment(np.eye(20), budget=budget).max()) + 1
+    >>> image = np.random.default_rng(0).random((20, 20))
+    >>> int(pixtree.segment(image, budget=budget).max()) + 1
     7
     """
 
@@ -104,7 +105,7 @@ def opened_nodes(tree: TreeStructure, budget: Budget) -> Tensor:
     """The inner nodes that a budget splits, (M−1,) bool, an upper set. Linear time."""
     match budget:
         case Exactly(count):
-            return _largest(tree, count)
+            return _largest(tree, checked_count(count, tree.leaves))
         case Level(level):
             return tree.level[tree.leaves :] > min(level, tree.levels)
         case Criterion():
@@ -112,6 +113,13 @@ def opened_nodes(tree: TreeStructure, budget: Budget) -> Tensor:
         case AtMost(count, criterion):
             opened = _cheapest(tree, criterion)
             return opened if int(opened.sum()) < count else _largest(tree, count, opened)
+
+
+def checked_count(count: int, pixels: int) -> int:
+    """A number of regions; an error if there are fewer pixels."""
+    if count > pixels:
+        raise ValueError(f"an image of {pixels} pixels has at most {pixels} regions, got {count}; ask for fewer")
+    return count
 
 
 def _largest(tree: TreeStructure, count: int, among: Tensor | None = None) -> Tensor:
@@ -211,6 +219,12 @@ def relaxed(
     labels: Tensor, features: Tensor, kernels: Kernels, floor: float, *, sweeps: int = SWEEPS, smoothness: float = SMOOTHNESS
 ) -> Tensor:
     """Labels (H, W) int32 with polished boundaries, from planes (C, H, W); `floor` is the variance φ of a flat region."""
-    moved = kernels.relax(labels, features, sweeps, smoothness, floor)
+    moved = kernels.relax(labels, features, sweeps, smoothness, floor, solid_zones(labels >= 0, features, kernels))
     # A moved first pixel changes the order of the regions, so they are numbered anew.
     return kernels.connected_pieces(moved)
+
+
+def solid_zones(inside: Tensor, features: Tensor, kernels: Kernels) -> Tensor | None:
+    """Where the pixels of solid flat zones lie, (H, W) bool, which stay whole; None where an image has no zones, see `Zones`."""
+    zones = kernels.flat_zones(features.flatten(1) if bool(inside.all()) else features[:, inside], inside)
+    return None if zones is None else torch.zeros_like(inside).masked_scatter_(inside, zones.solid)

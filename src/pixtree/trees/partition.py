@@ -143,7 +143,7 @@ class Partition:
         pixels. Regions are numbered anew, by first pixel.
 
         >>> import numpy as np, pixtree
-        >>> part = pixtree.hierarchy(np.eye(20)).cut(tokens=5)
+        >>> part = pixtree.hierarchy(np.random.default_rng(0).random((20, 20))).cut(tokens=5)
         >>> part.split(2, tokens=3).counts.tolist()
         [7]
         """

@@ -160,12 +160,22 @@ def _rounds(data: Mapping[str, Array]) -> Iterator[str]:
     if inner[0] != 1 or (step < 0).any() or (step > 1).any():
         yield "expected levels that rise from 1 in steps of 1, got other levels"
     node = np.arange(leaves, level.size, dtype=np.int32)
-    if not ((level[right] < inner).all() and ((level[left] < inner) | (left == node - 1)).all()):
+    in_zone = _in_zone(data)
+    grows = (level[left] < inner) | (left == node - 1) | in_zone[left]
+    if not (((level[right] < inner) & grows) | in_zone[leaves:]).all():
         yield "expected clusters that absorb members of lower levels, got a child of its parent's level"
     is_pair = right < leaves
     is_pair &= left < leaves
     if not _touch(left[is_pair], right[is_pair], data).all():
         yield "expected regions that are connected in the image, got two pixels joined that do not touch"
+
+
+def _in_zone(data: Mapping[str, Array]) -> Array:
+    """Nodes (2M−1,) that join parts of a flat zone: any two of the first round, at no cost."""
+    leaves = data["left"].size + 1
+    found = (data["level"] == 1) & (data["altitude"] == 0)
+    found[leaves:] &= data["gain"] == 0
+    return found  # type: ignore[no-any-return]
 
 
 def _touch(first: Array, second: Array, data: Mapping[str, Array]) -> Array:
@@ -202,20 +212,31 @@ def _numbers(data: Mapping[str, Array]) -> Iterator[str]:
 
 
 def _picks(data: Mapping[str, Array]) -> Iterator[str]:
-    """A pick is the first member of the cluster, or one that the same cluster has absorbed before."""
+    """A pick is the first member of the cluster, or one that the same cluster has absorbed before, or in a zone its first pixel."""
     pick, parent, left, level = data["pick"], data["parent"], data["left"], data["level"]
     if not pick.size:
         return
     leaves = left.size + 1
     node = np.arange(leaves, parent.size, dtype=np.int32)
     connected = left.size - int(np.count_nonzero(np.isinf(data["gain"])))
-    if not (pick.min() >= 0 and (pick < node).all() and np.array_equal(pick[connected:], left[connected:])):
+    picked = np.where(pick < 0, ~pick, pick)
+    if not ((picked < np.where(pick < 0, leaves, node)).all() and np.array_equal(pick[connected:], left[connected:])):
         yield "expected picks that come before the nodes that they make, got a pick out of range"
-    cluster = np.cumsum(level[left] < level[leaves:])  # the number of the cluster that a node belongs to
-    above = parent[pick[:connected]] - leaves
-    is_member = level[pick[:connected]] < level[leaves : leaves + connected]
-    if not (is_member & (cluster[above] == cluster[:connected]) & (above <= np.arange(connected))).all():
+        return
+    top = _tops(parent, level)
+    above, node, picked, in_zone = parent[picked[:connected]], node[:connected], picked[:connected], pick[:connected] < 0
+    is_member = (level[picked] < level[node]) & (top[above] == top[node]) & ((above <= node) | in_zone)
+    if not (is_member & (_in_zone(data)[node] | ~in_zone)).all():
         yield "expected picks inside the clusters that absorb, got a pick elsewhere"
+
+
+def _tops(parent: Array, level: Array) -> Array:
+    """The last node (2M−1,) of the cluster that a node belongs to."""
+    node = np.arange(parent.size)
+    top = np.where((parent >= 0) & (level[parent] == level), parent, node)
+    while not np.array_equal(top[top], top):
+        top = top[top]
+    return top
 
 
 def _is_range(ends: Array, most: int) -> bool:

@@ -42,6 +42,14 @@ def square_root(x: Tensor) -> Tensor:
     return x.to(torch.float64).sqrt().to(torch.float32)
 
 
+def summed_product(a: Tensor, b: Tensor) -> Tensor:
+    """Σ_c a_c b_c, added in the order of the channels."""
+    total = torch.zeros_like(a[:, 0])
+    for left, right in zip(a.unbind(1), b.unbind(1), strict=True):
+        total = total + left * right
+    return total
+
+
 def edge_hash(first: Tensor, second: Tensor) -> Tensor:
     """A 32-bit hash of the edges (first < second), as int64: the tie-break that keeps flat areas from growing raster chains."""
     mixed = (first.to(torch.int64) * HASH_FIRST & WORD) ^ (second.to(torch.int64) * HASH_SECOND & WORD)

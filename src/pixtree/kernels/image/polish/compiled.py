@@ -18,9 +18,12 @@ for _loop in (
 polish_in_place = kernel(definition.polish_in_place)
 
 
-def relax(labels: Tensor, features: Tensor, sweeps: int, smoothness: float, floor: float) -> Tensor:
+def relax(
+    labels: Tensor, features: Tensor, sweeps: int, smoothness: float, floor: float, fixed: Tensor | None = None
+) -> Tensor:  # fmt: skip
     """Labels (H, W) int32 after boundary polishing; features are planes (C, H, W) float32. See the definition."""
     polished = labels.clone()
     state = definition.empty_state(int(labels.max()) + 1, features.shape[0])
-    polish_in_place(polished.numpy(), features.contiguous().numpy(), *state, sweeps, smoothness, floor)
+    kept = definition.NOWHERE if fixed is None else fixed.contiguous().numpy()
+    polish_in_place(polished.numpy(), features.contiguous().numpy(), kept, *state, sweeps, smoothness, floor)
     return polished

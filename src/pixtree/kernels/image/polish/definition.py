@@ -15,15 +15,23 @@ from torch import Tensor
 ATTRACTION = 0.05  # weight of the squared error next to the likelihood, in units of 1/φ
 SQRT_HALF, LOG_2 = 0.7071067811865476, 0.6931471805599453
 
+NOWHERE = np.empty((0, 0), np.bool_)
+
 Values = NDArray[np.float64]
 State = tuple[Values, Values, Values, Values, Values, Values]
 
 
-def relax(labels: Tensor, features: Tensor, sweeps: int, smoothness: float, floor: float) -> Tensor:
-    """Labels (H, W) int32 after boundary polishing: see `polish_in_place`; features are planes (C, H, W) float32."""
+def relax(
+    labels: Tensor, features: Tensor, sweeps: int, smoothness: float, floor: float, fixed: Tensor | None = None
+) -> Tensor:  # fmt: skip
+    """Labels (H, W) int32 after boundary polishing: see `polish_in_place`; features are planes (C, H, W) float32.
+
+    fixed: (H, W) bool, pixels that keep their labels.
+    """
     polished = labels.cpu().numpy().copy()
     state = empty_state(int(labels.max()) + 1, features.shape[0])
-    polish_in_place(polished, features.cpu().numpy(), *state, sweeps, smoothness, floor)
+    kept = NOWHERE if fixed is None else fixed.cpu().numpy()
+    polish_in_place(polished, features.cpu().numpy(), kept, *state, sweeps, smoothness, floor)
     return torch.from_numpy(polished).to(labels.device)
 
 
@@ -121,6 +129,7 @@ def move_pixel(
 def polish_in_place(
     labels: NDArray[np.int32],
     features: NDArray[np.float32],
+    fixed: NDArray[np.bool_],
     sizes: Values,
     sums: Values,
     squares: Values,
@@ -135,7 +144,8 @@ def polish_in_place(
 
     A pixel's cost, see above, is less by `smoothness` for every 4-neighbour that it has there. It moves only if its old region
     stays connected, so the count of regions and their connectivity hold. Sweeps run in raster order and back in turns, or
-    boundaries would drift along it. Means follow every move, variances every sweep. Pixels labelled −1 are outside and never move.
+    boundaries would drift along it. Means follow every move, variances every sweep. Pixels labelled −1 are outside and never move,
+    nor do those that are `fixed` (H, W), which is empty if none are.
 
     sizes (N,), sums and squares (N, C) are zero on entry: the state that follows the moves; means, weights (N, C) and volumes (N,)
     are scratch.
@@ -150,7 +160,7 @@ def polish_in_place(
             for j in range(width):
                 x = j if sweep % 2 == 0 else width - 1 - j
                 here = labels[y, x]
-                if here < 0:
+                if here < 0 or (fixed.size > 0 and fixed[y, x]):
                     continue
                 up = labels[y - 1, x] if y > 0 else here
                 down = labels[y + 1, x] if y + 1 < height else here

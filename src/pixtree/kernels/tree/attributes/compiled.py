@@ -143,9 +143,9 @@ def fill_levels(parent, left, right, pick, level, scratch, levels):
         for child in (left[k], right[k]):
             group[child] = top
         if level[right[k]] < level[node]:
-            partner[right[k]] = pick[k]
+            partner[right[k]] = pick[k] if pick[k] >= 0 else ~pick[k]
         if level[left[k]] < level[node]:
-            partner[left[k]] = right[k]
+            partner[left[k]] = right[k] if pick[k] >= 0 else ~pick[k]
     levels[3, 0], levels[3, 1] = 0, leaves
     for i in range(leaves):
         nodes[i] = i

@@ -133,9 +133,10 @@ def joined(tree: Tree) -> tuple[Tensor, Tensor]:
     while bool((top != top[top]).any()):
         top = top[top]
     partner = torch.full_like(parent, -1)
-    left, right = tree.left.to(torch.int64), tree.right.to(torch.int64)
-    partner[right] = tree.pick.to(torch.int64)
-    # The first two members of a component picked each other.
+    left, right, pick = tree.left.to(torch.int64), tree.right.to(torch.int64), tree.pick.to(torch.int64)
+    in_zone = pick < 0
+    partner[right] = torch.where(in_zone, ~pick, pick)
+    # The first two members of a component picked each other; all pixels of a flat zone picked the same.
     first = tree.level[left] < tree.level[leaves:]
-    partner[left[first]] = right[first]
+    partner[left[first]] = torch.where(in_zone, ~pick, right)[first]
     return top[parent.clamp_min(0)], partner

@@ -11,11 +11,13 @@ import torch
 from torch import Tensor
 
 from pixtree.kernels.arithmetic import CHANNELS_PER_LOG, WORD
-from pixtree.kernels.arithmetic.definition import log_at_least_one, order_key, square_root
+from pixtree.kernels.arithmetic.definition import log_at_least_one, order_key, square_root, summed_product
 from pixtree.kernels.image.pieces.definition import number_by_first, settle
 from pixtree.kernels.tree import Cost, Edges, Energy, MergeRule, Place, Tree
+from pixtree.kernels.tree.zones import Zones
+from pixtree.kernels.tree.zones.definition import flat_zones
 
-NONE = torch.iinfo(torch.int64).max
+FIRST, NONE = torch.iinfo(torch.int64).min, torch.iinfo(torch.int64).max
 
 
 class Regions(NamedTuple):
@@ -63,14 +65,6 @@ def log_variance(size: Tensor, deviation: Tensor, floor: float) -> Tensor:
             product = product * (1.0 + channel * scale)
         total = total + log_at_least_one(product)
     return size * total
-
-
-def summed_product(a: Tensor, b: Tensor) -> Tensor:
-    """Σ_c a_c b_c, added in the order of the channels."""
-    total = torch.zeros_like(a[:, 0])
-    for left, right in zip(a.unbind(1), b.unbind(1), strict=True):
-        total = total + left * right
-    return total
 
 
 def merge_cost(a: Regions, b: Regions, length: Tensor, rule: MergeRule, first_rounds: bool) -> Tensor:
@@ -177,11 +171,11 @@ class _Growth:
             self.pick[node - self.leaves] = pick.to(torch.int32)
 
     def absorb(
-        self, regions: Regions, component: Tensor, count: int, order: Tensor, cost: Tensor, other: Tensor, level: int
+        self, regions: Regions, component: Tensor, count: int, order: Tensor, cost: Tensor, picked: Tensor, level: int
     ) -> Regions:
         """Join the members of every component one after another, all components at the same time; returns the new regions.
 
-        cost and other are those of the edge that each region picked.
+        cost is that of the edge that each region picked, picked the node at its other end.
         """
         members = torch.bincount(component, minlength=count)
         start = members.cumsum(0) - members
@@ -191,8 +185,7 @@ class _Growth:
             growing = torch.nonzero(members > step).flatten()
             member = order[start[growing] + step]
             joined, gain = self.join(cluster.take(growing), regions.take(member), base[growing] + step - 1)
-            picked = regions.node[other[member]]
-            self.record(joined.node, cluster.node[growing], regions.node[member], picked, cost[member], gain, level)
+            self.record(joined.node, cluster.node[growing], regions.node[member], picked[member], cost[member], gain, level)
             for field, value in zip(cluster, joined, strict=True):
                 field[growing] = value
         self.next += int(order.numel()) - count
@@ -246,9 +239,61 @@ def build_with_rounds(
     leaves, device = features.shape[1], features.device
     zeros = torch.zeros(leaves, dtype=torch.float32, device=device)
     mean = features.T.contiguous()
-    regions = Regions(torch.arange(leaves, device=device), zeros + 1.0, mean, torch.zeros_like(mean), zeros)
-    names = None if place is None else _names(inside, place)
-    return _grown(_Growth(leaves, rule, picks, device), regions, pixel_edges(inside), 0, names)
+    pixels = Regions(torch.arange(leaves, device=device), zeros + 1.0, mean, torch.zeros_like(mean), zeros)
+    growth, edges = _Growth(leaves, rule, picks, device), pixel_edges(inside)
+    zones = flat_zones(features, inside) if place is None else None
+    if zones is None:
+        return _grown(growth, pixels, edges, 0, None if place is None else _names(inside, place))
+    regions, first = _join_zones(growth, pixels, edges, zones)
+    tree, rounds = _grown(growth, regions, contract(edges, first.component, regions.size.numel()), 1)
+    return tree, [first, *rounds]
+
+
+def _join_zones(growth: _Growth, pixels: Regions, edges: Edges, zones: Zones) -> tuple[Regions, Round]:
+    """The first round of an image with flat zones: each picks nothing, and absorbs its blended pixels, then what picked it."""
+    leaves, device = pixels.size.numel(), pixels.size.device
+    pixel, root, joins = torch.arange(leaves, device=device), zones.root.to(torch.int64), zones.joins.to(torch.int64)
+    cost = merge_cost(pixels.take(edges.first), pixels.take(edges.second), edges.length, growth.rule, first_rounds=True)
+    key = order_key(cost, edges.first, edges.second)
+    picked = cheapest_edges(edges, key, leaves)
+    blended = joins >= 0
+    ends = torch.minimum(pixel, joins) * leaves + torch.maximum(pixel, joins)
+    picked[blended] = torch.searchsorted(edges.first * leaves + edges.second, ends[blended])
+    # A vertex is a zone, which its first pixel stands for, or a pixel that is in none.
+    vertex = torch.where(root >= 0, root, pixel)
+    number, _ = number_by_first(vertex)
+    first = torch.nonzero(vertex == pixel).flatten()
+    is_zone = root[first] >= 0
+    regions = pixels.take(first)
+    for field, zone in zip(regions, _zone_regions(growth, pixels, edges, root), strict=True):
+        field[is_zone] = zone
+    picks = torch.where(is_zone, NONE, picked[first])
+    edge = torch.where(picks == NONE, 0, picks)
+    far = torch.where(picks == NONE, first, edges.first[edge] + edges.second[edge] - first)
+    component, count = components_of_picks(picks, number[far])
+    # Zones come before all keys, then their blended pixels, in the order of their own.
+    rank = torch.where(is_zone, FIRST, torch.where(blended[first], key[edge] + FIRST, key[edge]))
+    order = lexicographic_order(edge, rank, component)
+    regions = growth.absorb(regions, component, count, order, cost[edge], far, 1)
+    pick = torch.where(root >= 0, root, far[number])
+    return regions, Round(pick, component[number])
+
+
+def _zone_regions(growth: _Growth, pixels: Regions, edges: Edges, root: Tensor) -> Regions:
+    """The zones as regions, by first pixel; inside they grow in rounds in which all costs are 0, so their subtrees are balanced."""
+    there = torch.nonzero(root >= 0).flatten()
+    number = torch.full_like(root, -1).index_copy_(0, there, torch.arange(there.numel(), device=root.device))
+    inner = (root[edges.first] >= 0) & (root[edges.first] == root[edges.second])
+    edges = Edges(number[edges.first[inner]], number[edges.second[inner]], edges.length[inner])
+    regions = pixels.take(there)
+    while edges.first.numel():
+        regions, edges, _ = _round(growth, regions, edges, torch.zeros_like(edges.first, dtype=torch.float32), None, 1)
+    if growth.pick.numel():
+        leaf = growth.left[: growth.next - growth.leaves].to(torch.int64)
+        while bool((leaf >= growth.leaves).any()):
+            leaf = torch.where(leaf >= growth.leaves, growth.left[(leaf - growth.leaves).clamp_min(0)], leaf)
+        growth.pick[: leaf.numel()] = ~root[leaf].to(torch.int32)
+    return regions
 
 
 def _names(inside: Tensor, place: Place) -> Tensor:
@@ -275,18 +320,25 @@ def _grown(growth: _Growth, regions: Regions, edges: Edges, level: int, names: T
         level += 1
         ends = regions.take(edges.first), regions.take(edges.second)
         cost = merge_cost(*ends, edges.length, growth.rule, first_rounds=level <= growth.rule.ward_rounds)
-        key = order_key(cost, *(ends if names is None else names[ends] for ends in (edges.first, edges.second)))
-        picked = cheapest_edges(edges, key, regions.size.numel())
-        edge, other = picked_ends(edges, picked)
-        component, count = components_of_picks(picked, other)
-        order = lexicographic_order(edge, key[edge], component)
-        regions = growth.absorb(regions, component, count, order, cost[edge], other, level)
-        rounds.append(Round(other, component))
+        regions, edges, one = _round(growth, regions, edges, cost, names, level)
+        rounds.append(one)
         if names is not None:
-            first = torch.full((count,), NONE, device=component.device).scatter_reduce(
-                0, component, torch.arange(component.numel(), device=component.device), "amin"
+            first = torch.full((regions.size.numel(),), NONE, device=names.device).scatter_reduce(
+                0, one.component, torch.arange(one.component.numel(), device=names.device), "amin"
             )
             names = names[first]
-        edges = contract(edges, component, count)
     growth.join_pieces(regions.node.tolist(), level + 1)
     return growth.tree(), rounds
+
+
+def _round(
+    growth: _Growth, regions: Regions, edges: Edges, cost: Tensor, names: Tensor | None, level: int
+) -> tuple[Regions, Edges, Round]:  # fmt: skip
+    """One round: the regions and edges of the next level, from the costs of the edges."""
+    key = order_key(cost, *(ends if names is None else names[ends] for ends in (edges.first, edges.second)))
+    picked = cheapest_edges(edges, key, regions.size.numel())
+    edge, other = picked_ends(edges, picked)
+    component, count = components_of_picks(picked, other)
+    order = lexicographic_order(edge, key[edge], component)
+    regions = growth.absorb(regions, component, count, order, cost[edge], regions.node[other], level)
+    return regions, contract(edges, component, count), Round(other, component)

@@ -10,6 +10,7 @@ Kernels that loop over channels have a parameter `known`: a tuple whose length i
 Indices are unsigned, because signed ones pay for negative wrap-around.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,6 @@ from numba.extending import register_jitable
 from torch import Tensor
 
 from pixtree.kernels.arithmetic import CHANNELS_PER_LOG
-from pixtree.kernels.arithmetic.compiled import from_bits, log_at_least_one
 from pixtree.kernels.tree import Cost, Energy, MergeRule, Place, Tree
 from pixtree.kernels.tree.build import definition
 from pixtree.kernels.tree.build.compiled.adjacency import (
@@ -29,131 +29,18 @@ from pixtree.kernels.tree.build.compiled.adjacency import (
     vertex_numbers,
 )
 from pixtree.kernels.tree.build.compiled.grouping import components_of_picks, gather_members, order_members
-from pixtree.kernels.tree.build.compiled.lanes import LARGEST_LOGS, in_lanes, multiply_groups, row_factors
-from pixtree.kernels.tree.build.compiled.picking import pick_on_grid, pick_regions
-from pixtree.runtime.jit import inlined, kernel
+from pixtree.kernels.tree.build.compiled.joining import finish_gains, join_pieces, merge, pick_firsts, region_energies
+from pixtree.kernels.tree.build.compiled.picking import TreeZones, pick_on_grid, pick_regions, pick_zones
+from pixtree.kernels.tree.zones.compiled import NO_ZONES, ZoneArrays, zones_of, zones_on_grid
+from pixtree.runtime.jit import kernel
 from pixtree.runtime.threads import scratch
 
 _f4, _i4, _u4, _i8, _u8 = np.float32, np.int32, np.uint32, np.int64, np.uint64
 _ONE, _ZERO = _f4(1.0), _f4(0.0)
 _GROUP = CHANNELS_PER_LOG
-_BLOCK = 256  # regions whose energies are computed together
 LARGEST_IMAGE = 2**30  # nodes are int32
 _GAUSSIAN, _WARD, _LIKELIHOOD = int(Cost.GAUSSIAN), int(Cost.WARD), int(Cost.LIKELIHOOD)
-
-
-# A region is one row of float32: means (C), size and, where variances count, squared deviations (C), energy.
-@kernel
-def merge(known, single, source, groups, start, ordered, node, key, pick, target, new_node, tree, next_node, leaves, rule):
-    """Join the members of every component one after another: rows of the new regions, and a tree node per join.
-
-    source: planes (C, N) of pixels in the first round (`single` is a tuple of length one), else rows of regions. Where the energy
-    needs logarithms, the node's factors wait in `factors` and its size in `energy` until `finish_gains`, where the logarithm
-    vectorises.
-    """
-    channels = len(known) if len(known) > 0 else rule.channels
-    parent, left, right, altitude, gain, picked, energy, factors = tree
-    leaf = len(single) > 0
-    for group in range(groups):
-        begin, end = _i8(start[group]), _i8(start[group + 1])
-        first = _u8(ordered[begin])
-        cluster = _i4(first) if leaf else node[first]
-        if leaf:
-            for c in range(channels):
-                target[group, c] = source[c, first]
-                if rule.variances:
-                    target[group, channels + 1 + c] = _ZERO
-            size = _ONE
-        else:
-            for c in range(channels):
-                target[group, c] = source[first, c]
-                if rule.variances:
-                    target[group, channels + 1 + c] = source[first, channels + 1 + c]
-            size = source[first, channels]
-        for i in range(begin + 1, end):
-            member = _u8(ordered[i])
-            other = _ONE if leaf else source[member, channels]
-            both = size + other
-            spread, share = size * other / both, other / both
-            scale = rule.inverse_floor / both
-            k = next_node - leaves
-            squares, product = _ZERO, _ONE
-            for c in range(channels):
-                step = (source[c, member] if leaf else source[member, c]) - target[group, c]
-                target[group, c] += share * step
-                squares += step * step
-                if rule.variances:
-                    deviation = target[group, channels + 1 + c]
-                    if not leaf:
-                        deviation += source[member, channels + 1 + c]
-                    deviation += spread * step * step
-                    target[group, channels + 1 + c] = deviation
-                    product *= _ONE + deviation * scale
-                    if rule.logarithmic and (c % _GROUP == _GROUP - 1 or c == channels - 1):
-                        factors[c // _GROUP, k] = product
-                        product = _ONE
-            size = both
-            absorbed = _i4(member) if leaf else node[member]
-            left[k], right[k] = cluster, absorbed
-            if picked.size > 0:
-                picked[k] = _i4(pick[member]) if leaf else node[pick[member]]
-            parent[cluster] = parent[absorbed] = _i4(next_node)
-            altitude[next_node] = from_bits(_i4(key[member] >> 32))
-            if rule.logarithmic:
-                energy[next_node] = both
-            else:
-                gain[k] = squares * spread
-            cluster = _i4(next_node)
-            next_node += 1
-        target[group, channels] = size
-        new_node[group] = cluster
-    return next_node
-
-
-@kernel
-def region_energies(known, groups, rows, rule):
-    """Fill the energy of every row, n Σ_c log(1 + deviation_c / (n φ)), in blocks, so that the logarithm vectorises."""
-    channels = len(known) if len(known) > 0 else rule.channels
-    logs = (rule.channels + _GROUP - 1) // _GROUP
-    factors, energy = np.empty((logs, _BLOCK), np.float32), np.empty(_BLOCK, np.float32)
-    terms = np.ones((_BLOCK if in_lanes(known) else 1, LARGEST_LOGS * _GROUP), np.float32)
-    for begin in range(0, groups, _BLOCK):
-        count = min(groups - begin, _BLOCK)
-        part = rows[begin : begin + count]
-        for i in range(_u8(count)):
-            scale = rule.inverse_floor / part[i, channels]
-            if in_lanes(known):
-                row_factors(known, part, i, scale, terms, i)
-                continue
-            product = _ONE
-            for c in range(channels):
-                product *= _ONE + part[i, channels + 1 + c] * scale
-                if c % _GROUP == _GROUP - 1 or c == channels - 1:
-                    factors[c // _GROUP, i] = product
-                    product = _ONE
-        if in_lanes(known):
-            multiply_groups(count, terms, logs, factors)
-        energy[:] = _ZERO
-        for group in range(logs):
-            for i in range(count):
-                energy[i] += log_at_least_one(factors[group, i])
-        for i in range(count):
-            part[i, 2 * channels + 1] = part[i, channels] * energy[i]
-
-
-@kernel
-def finish_gains(inner, leaves, left, right, gain, energy, factors):
-    """gain = energy of the node minus those of its children, never negative."""
-    energy[:leaves] = _ZERO
-    for k in range(inner):
-        gain[k] = log_at_least_one(factors[0, k])
-    for group in range(1, factors.shape[0]):
-        for k in range(inner):
-            gain[k] += log_at_least_one(factors[group, k])
-    for k in range(inner):
-        energy[leaves + k] *= gain[k]
-    for k in range(_u8(inner)):
-        gain[k] = max(energy[_u8(leaves) + k] - (energy[_u4(left[k])] + energy[_u4(right[k])]), _ZERO)
+NO_TREE_ZONES = TreeZones(*(np.empty(0, np.int32) for _ in range(4)))
 
 
 @register_jitable
@@ -170,89 +57,121 @@ def capacities(leaves: int, on_grid: bool) -> tuple[int, int, int, int]:
     return half, 6 * half + 2, quarter, 6 * quarter + 2
 
 
-@inlined
-def carve(slab, used, count):
-    """The next `count` words of the slab, and where it is free from then on; even words only, so that they may be int64."""
-    return slab[used : used + count], used + count + count % 2
+class Work(NamedTuple):
+    """The arrays in which a tree grows, all in one slab; those of the next level exchange their parts with those of this one."""
+
+    key: Any
+    pick: Any
+    component: Any
+    members: Any
+    ordered: Any
+    start: Any
+    best: Any
+    slot: Any
+    row: Any
+    neighbour: Any
+    length: Any
+    rows: Any
+    node: Any
+    new_row: Any
+    new_neighbour: Any
+    new_length: Any
+    new_rows: Any
+    new_node: Any
+    names: Any  # empty unless regions have names, see `Place`
+    sides: Any  # of the image, see `image_sides`
+
+
+def carved(slab: Any, counts: Sequence[int]) -> Iterator[Any]:
+    """Consecutive parts of a slab with these numbers of words; they begin at even words, so that they may be int64."""
+    used = 0
+    for count in counts:
+        yield slab[used : used + count]
+        used += count + count % 2
+
+
+def work_counts(leaves: int, wide: int, on_grid: bool, named: bool) -> tuple[int, ...]:
+    """Words of the arrays for a tree of `leaves` pixels, whose regions have rows of `wide` numbers."""
+    half, edges, quarter, new_edges = capacities(leaves, on_grid)
+    here = (half + 1, half, half, half + 1, edges, edges, half * wide, half)
+    above = (quarter + 1, new_edges, new_edges, quarter * wide, quarter)
+    return (2 * leaves, leaves, leaves, leaves, leaves, *here, *above, half if named else 0, leaves // 4 + 1)
+
+
+def work_in(slab: Any, counts: Sequence[int], wide: int) -> Work:
+    """The arrays of `work_counts` in a slab, each in its type."""
+    found = Work(*carved(slab, counts))
+    return found._replace(
+        key=found.key.view(np.int64),
+        best=found.best.view(np.int32),
+        rows=found.rows.view(np.float32).reshape(-1, wide),
+        node=found.node.view(np.int32),
+        new_rows=found.new_rows.view(np.float32).reshape(-1, wide),
+        new_node=found.new_node.view(np.int32),
+        sides=found.sides.view(np.uint8),
+    )
 
 
 @kernel
-def grow(known, features, number, shape, on_grid, place, rule, slab, tree, level):
-    """All rounds from pixels to one region per piece; fills `tree` and `level`.
+def begin_grid(known, features, shape, place, rule, work, tree, next_node, zones):
+    """The first round on the pixel grid, after its picks; fills the rows, nodes and adjacency of the regions that it makes.
 
-    features: planes (C, M). number: (H, W) int32 vertices inside a mask, read unless `on_grid`. place: (first, stride, whether
-    regions have names), see `Place`. Returns the number of rounds, the next free node, the number of pieces, and their nodes.
+    features: planes (C, M). place: (first, stride), see `Place`. Returns the number of regions and the next free node.
     """
-    channels = len(known) if len(known) > 0 else rule.channels
     leaves = features.shape[1]
     height, width = shape
-    wide = 2 * channels + 2 if rule.variances else channels + 1
-    half, edges, quarter, new_edges = capacities(leaves, on_grid)
-    used = 0
-    key_words, used = carve(slab, used, 2 * leaves)
-    key = key_words.view(np.int64)
-    pick, used = carve(slab, used, leaves)
-    component, used = carve(slab, used, leaves)
-    members, used = carve(slab, used, leaves)
-    ordered, used = carve(slab, used, leaves)
-    start, used = carve(slab, used, half + 1)
-    best_words, used = carve(slab, used, half)
-    best = best_words.view(np.int32)
-    slot, used = carve(slab, used, half)
-    row, used = carve(slab, used, half + 1)
-    neighbour, used = carve(slab, used, edges)
-    length, used = carve(slab, used, edges)
-    rows_words, used = carve(slab, used, half * wide)
-    rows = rows_words.view(np.float32).reshape(half, wide)
-    node_words, used = carve(slab, used, half)
-    node = node_words.view(np.int32)
-    new_row, used = carve(slab, used, quarter + 1)
-    new_neighbour, used = carve(slab, used, new_edges)
-    new_length, used = carve(slab, used, new_edges)
-    new_rows_words, used = carve(slab, used, quarter * wide)
-    new_rows = new_rows_words.view(np.float32).reshape(quarter, wide)
-    new_node_words, used = carve(slab, used, quarter)
-    new_node = new_node_words.view(np.int32)
-    side_words, used = carve(slab, used, leaves // 4 + 1)
-    sides = side_words.view(np.uint8)
-    first, stride, named = place
-    names, used = carve(slab, used, half if named else 0)
-    next_node, rounds = leaves, 0
-    if on_grid:
-        rounds = 1
-        pick_on_grid(features, height, width, (first, stride), rule.cost != _GAUSSIAN, key, pick)
-        count = components_of_picks(leaves, pick, component, start, neighbour, length)
-        gather_members(leaves, count, component, start, members)
-        order_members(count, start, members, key, pick, ordered)
-        next_node = merge(known, (0,), features, count, start, ordered, node, key, pick, rows, node, tree, next_node, leaves, rule)
-        image_sides(height, width, sides)
-        adjacency_of_grid(width, count, start, members, component, sides, row, neighbour, length, slot)
-        level[leaves:next_node] = 1
-        for group in range(names.size and count):
-            pixel = _i8(members[start[group]])
-            names[group] = _u4(first + pixel // width * stride + pixel % width)
-    else:
-        count = leaves
-        for i in range(leaves):
-            node[i] = i
-            for c in range(channels):
-                rows[i, c] = features[c, i]
-                if rule.variances:
-                    rows[i, channels + 1 + c] = _ZERO
-            rows[i, channels] = _ONE
-        adjacency_of_mask(number, row, neighbour, length)
+    key, pick, component, start, members = work.key, work.pick, work.component, work.start, work.members
+    count = components_of_picks(leaves, pick, component, start, work.neighbour, work.length)
+    gather_members(leaves, count, component, start, members)
+    order_members(count, start, members, key, pick, work.ordered)
+    rows, node, ordered, names = work.rows, work.node, work.ordered, work.names
+    next_node = merge(
+        known, (0,), features, count, start, ordered, node, key, pick, rows, node, tree, next_node, leaves, rule, zones
+    )
+    image_sides(height, width, work.sides)
+    adjacency_of_grid(width, count, start, members, component, work.sides, work.row, work.neighbour, work.length, work.slot)
+    for group in range(names.size and count):
+        pixel = _i8(members[start[group]])
+        names[group] = _u4(place[0] + pixel // width * place[1] + pixel % width)
+    return count, next_node
+
+
+@kernel
+def begin_rows(features, node, rule, rows):
+    """Rows of single pixels: those that nodes (R,) name in planes (C, M)."""
+    channels = features.shape[0]
+    for i in range(node.size):
+        for c in range(channels):
+            rows[i, c] = features[c, node[i]]
+            if rule.variances:
+                rows[i, channels + 1 + c] = _ZERO
+        rows[i, channels] = _ONE
+
+
+@kernel
+def climb(known, features, count, rounds, next_node, rule, work, tree, level, zones):
+    """All rounds after round `rounds`, until nothing touches; fills `tree` and `level`.
+
+    Returns the number of rounds, the next free node, the number of pieces, and their nodes.
+    """
+    leaves = features.shape[1]
+    key, pick, component, members, ordered, start, best, slot = work[:8]
+    row, neighbour, length, rows, node = work[8:13]
+    new_row, new_neighbour, new_length, new_rows, new_node, names = work[13:19]
     while row[count] > row[0]:
         cost = _WARD if rule.cost == _LIKELIHOOD and rounds < rule.ward_rounds else rule.cost
         if cost == _LIKELIHOOD:
             region_energies(known, count, rows, rule)
         pick_regions(known, cost, count, row, neighbour, length, rows, rule, names, best, key, pick)
+        if rounds == 0 and zones.top.size > 0:
+            pick_zones(features, rule.cost, zones, key, pick)
         rounds += 1
         groups = components_of_picks(count, pick, component, start, ordered, new_neighbour)
         gather_members(count, groups, component, start, members)
         order_members(groups, start, members, key, pick, ordered)
         before = next_node
         next_node = merge(
-            known, (), rows, groups, start, ordered, node, key, pick, new_rows, new_node, tree, next_node, leaves, rule
+            known, (), rows, groups, start, ordered, node, key, pick, new_rows, new_node, tree, next_node, leaves, rule, zones
         )
         level[before:next_node] = rounds
         for group in range(names.size and groups):
@@ -265,13 +184,6 @@ def grow(known, features, number, shape, on_grid, place, rule, slab, tree, level
         node, new_node = new_node, node
         count = groups
     return rounds, next_node, count, node
-
-
-def slab_words(leaves: int, channels: int, on_grid: bool) -> int:
-    """Words of 4 bytes that `grow` needs, and a little more."""
-    half, edges, quarter, new_edges = capacities(leaves, on_grid)
-    rows = (half + quarter) * (2 * channels + 3) + half
-    return 7 * leaves + 5 * half + quarter + 2 * edges + 2 * new_edges + rows + 64
 
 
 class _KernelRule(NamedTuple):
@@ -319,7 +231,9 @@ def build(features: Tensor, inside: Tensor, rule: MergeRule, picks: bool = False
     left, right = np.empty(leaves - 1, np.int32), np.empty(leaves - 1, np.int32)
     level, altitude = np.zeros(2 * leaves - 1, np.int16), np.zeros(2 * leaves - 1, np.float32)
     gain = np.empty(leaves - 1, np.float32)
-    words = slab_words(leaves, channels, on_grid)
+    wide = 2 * channels + 2 if compiled_rule.variances else channels + 1
+    counts = work_counts(leaves, wide, on_grid, place is not None)
+    words = sum(counts) + len(counts)
     logs = -(-channels // _GROUP) if logarithmic else 1
     slab = scratch("tree", words + (2 + logs) * leaves)
     energy = slab[words : words + 2 * leaves].view(np.float32)
@@ -327,28 +241,51 @@ def build(features: Tensor, inside: Tensor, rule: MergeRule, picks: bool = False
     picked = np.empty(leaves - 1 if picks else 0, np.int32)
     tree = (parent, left, right, altitude, gain, picked, energy, factors)
     known = (0, 0, 0) if channels == 3 else ()
-    planes = features.contiguous().numpy()
-    number = np.zeros((1, 1), np.int32) if on_grid else vertex_numbers(inside)
-    shape = (int(inside.shape[0]), int(inside.shape[1]))
-    names = (0, shape[1], False) if place is None else (int(place.first), int(place.width), True)
-    rounds, next_node, pieces, node = grow(known, planes, number, shape, on_grid, names, compiled_rule, slab, tree, level)
+    planes, shape = features.contiguous().numpy(), (int(inside.shape[0]), int(inside.shape[1]))
+    work = work_in(slab, counts, wide)
+    if on_grid:
+        origin = (0, shape[1]) if place is None else (int(place.first), int(place.width))
+        pick_on_grid(planes, *shape, origin, rule.cost != Cost.GAUSSIAN, work.key, work.pick)
+        found = zones_on_grid(planes, shape, work.key) if place is None else NO_ZONES
+        zones, next_node = grow_zones(known, planes, found, compiled_rule, tree, level)
+        if zones.top.size:
+            pick_zones(planes, rule.cost, zones, work.key, work.pick)
+        count, next_node = begin_grid(known, planes, shape, origin, compiled_rule, work, tree, next_node, zones)
+        level[leaves:next_node] = rounds = 1
+    else:
+        number = vertex_numbers(inside)
+        zones, next_node = grow_zones(known, planes, zones_of(planes, number), compiled_rule, tree, level)
+        count, rounds = leaves, 0
+        work.node[:leaves] = np.arange(leaves, dtype=np.int32)
+        begin_rows(planes, work.node[:leaves], compiled_rule, work.rows)
+        adjacency_of_mask(number, NO_TREE_ZONES.root, work.row, work.neighbour, work.length)
+    rounds, next_node, pieces, node = climb(known, planes, count, rounds, next_node, compiled_rule, work, tree, level, zones)
     if logarithmic:
         finish_gains(next_node - leaves, leaves, left, right, gain, energy, factors)
     join_pieces(pieces, node, next_node, leaves, rounds + 1, parent, left, right, level, altitude, gain, picked)
     return Tree(*(torch.from_numpy(field) for field in (parent, left, right, level, altitude, gain, picked)))
 
 
-@kernel
-def join_pieces(pieces, node, next_node, leaves, level_above, parent, left, right, level, altitude, gain, picked):
-    """Join the pieces that do not touch, so that the tree has one root."""
-    cluster = node[0]
-    for piece in range(1, pieces):
-        k = next_node - leaves
-        left[k], right[k] = cluster, node[piece]
-        parent[cluster] = parent[node[piece]] = _i4(next_node)
-        level[next_node] = level_above
-        altitude[next_node] = gain[k] = _f4(np.inf)
-        if picked.size > 0:
-            picked[k] = cluster
-        cluster = _i4(next_node)
-        next_node += 1
+def grow_zones(known: Any, planes: Any, found: ZoneArrays, rule: Any, tree: Any, level: Any) -> tuple[TreeZones, int]:
+    """The subtrees of flat zones, and the next free node: all rounds of an image in which only pixels of one zone touch."""
+    leaves = planes.shape[1]
+    if not found.root.size:
+        return NO_TREE_ZONES, leaves
+    pixels = np.flatnonzero(found.root >= 0).astype(np.int32)
+    vertex = np.full(leaves + 1, -1, np.int32)
+    vertex[pixels] = np.arange(pixels.size, dtype=np.int32)
+    wide = 2 * planes.shape[0] + 2 if rule.variances else planes.shape[0] + 1
+    counts = work_counts(pixels.size, wide, False, False)
+    work = work_in(scratch("zones", sum(counts) + len(counts)), counts, wide)
+    work.node[: pixels.size] = pixels
+    begin_rows(planes, pixels, rule, work.rows)
+    adjacency_of_mask(vertex[found.number], found.root[pixels], work.row, work.neighbour, work.length)
+    gaussian = rule._replace(cost=_GAUSSIAN)  # the cost of equal pixels is 0, so that the hash of an edge decides
+    _, next_node, count, node = climb(known, planes, pixels.size, 0, leaves, gaussian, work, tree, level, NO_TREE_ZONES)
+    level[leaves:next_node] = 1
+    left, picked = tree[1], tree[5]
+    if picked.size:
+        pick_firsts(next_node - leaves, left, found.root, picked)
+    top = np.full(leaves, -1, np.int32)
+    top[pixels[found.root[pixels] == pixels]] = node[:count]  # both are in the order of first pixels
+    return TreeZones(found.root, found.joins, found.size, top), next_node

@@ -112,8 +112,11 @@ def adjacency_of_regions(groups, start, members, component, row, neighbour, leng
 
 
 @kernel
-def adjacency_of_mask(number, row, neighbour, length):
-    """Adjacency of single pixels inside a mask; number (H, W) int32 is the pixel's vertex, −1 outside."""
+def adjacency_of_mask(number, zone, row, neighbour, length):
+    """Adjacency of single pixels inside a mask; number (H, W) int32 is the pixel's vertex, −1 outside.
+
+    zone: (R,) int32; only vertices of one zone touch. Empty: all do.
+    """
     height, width = number.shape
     row[0] = _u4(1)
     free, vertex = 1, 0
@@ -124,7 +127,9 @@ def adjacency_of_mask(number, row, neighbour, length):
             for side in range(4):
                 v = y + (-1 if side == 0 else 1 if side == 3 else 0)
                 u = x + (-1 if side == 1 else 1 if side == 2 else 0)
-                if v >= 0 and u >= 0 and v < height and u < width and number[v, u] >= 0:
+                if v < 0 or u < 0 or v >= height or u >= width or number[v, u] < 0:
+                    continue
+                if zone.size == 0 or zone[number[v, u]] == zone[number[y, x]]:
                     neighbour[free] = _u4(number[v, u])
                     length[free] = _u4(1)
                     free += 1

@@ -84,7 +84,8 @@ def order_members(groups, start, members, key, pick, ordered):
             for i in range(begin, begin + size):
                 ordered[i] = members[i]
         elif size > _MANY:
-            heap_sort(begin, size, members, key, pick, ordered)
+            sorted_to = zones_first(begin, size, members, key, ordered)
+            heap_sort(sorted_to, begin + size - sorted_to, key, pick, ordered)
         elif size > _FEW or not rank_members(begin, size, members, key, few, ordered):
             insert_members(begin, size, members, key, pick, ordered)
 
@@ -123,11 +124,26 @@ def insert_members(begin, size, members, key, pick, ordered):
         ordered[j] = x
 
 
-@kernel
-def heap_sort(begin, size, members, key, pick, ordered):
-    """The same for components of any size in O(n log n), in place."""
+@inlined
+def zones_first(begin, size, members, key, ordered):
+    """ordered = members, those of a flat zone first; returns where the others begin. Zones may be most of an image."""
+    lowest = _i8(-(2**63))
+    into = begin
     for i in range(begin, begin + size):
-        ordered[i] = members[i]
+        if key[members[i]] == lowest:
+            ordered[into] = members[i]
+            into += 1
+    rest = into
+    for i in range(begin, begin + size):
+        if key[members[i]] != lowest:
+            ordered[into] = members[i]
+            into += 1
+    return rest
+
+
+@kernel
+def heap_sort(begin, size, key, pick, ordered):
+    """The same for components of any size in O(n log n), in place."""
     root, end = size // 2, size
     while end > 1:
         if root > 0:

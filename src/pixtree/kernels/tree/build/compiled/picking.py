@@ -1,11 +1,14 @@
 """Each region's cheapest neighbour."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from pixtree.kernels.arithmetic import CHANNELS_PER_LOG
 from pixtree.kernels.arithmetic.compiled import bits_of, edge_hash, length_power, log_at_least_one, order_key
 from pixtree.kernels.tree import Cost
 from pixtree.kernels.tree.build.compiled.lanes import LARGEST_LOGS, in_lanes, multiply_groups, union_factors
+from pixtree.kernels.tree.zones.compiled import squared_distance
 from pixtree.runtime.jit import inlined, kernel
 
 _f4, _i4, _u4, _i8, _u8 = np.float32, np.int32, np.uint32, np.int64, np.uint64
@@ -13,7 +16,34 @@ _ONE, _ZERO = _f4(1.0), _f4(0.0)
 _BLOCK = 256  # edges whose costs are computed together
 _FAR, _FAR_BITS = _i8(2**63 - 1), _i4(2**31 - 1)
 _GROUP = CHANNELS_PER_LOG
+ZONE_KEY = _i8(-(2**63))  # of the pixels of a flat zone: before all others
+MAGNITUDE = _i8(2**31 - 1)  # the bits of a cost without its sign, which marks blended pixels
 _GAUSSIAN, _COSINE, _TANIMOTO, _WARD, _LIKELIHOOD = (int(cost) for cost in Cost)
+
+
+class TreeZones(NamedTuple):
+    """Flat zones with their nodes; all fields are int32, and empty where there are none. See `Zones`."""
+
+    root: Any
+    joins: Any
+    size: Any  # of the zone that begins at a pixel
+    top: Any  # the node of the zone that begins at a pixel
+
+
+@kernel
+def pick_zones(features, cost, zones, key, pick):
+    """Let the pixels of a zone pick its first pixel, and blended pixels the zone that they join, before all other pixels."""
+    for i in range(zones.root.size):
+        other = zones.joins[i]
+        if zones.root[i] >= 0:
+            key[i], pick[i] = ZONE_KEY, _u4(zones.root[i])
+        elif other >= 0:
+            if cost == _COSINE or cost == _TANIMOTO:
+                distance = dissimilarity(min(i, other), max(i, other), features.T, features.shape[0], cost)
+            else:
+                distance = squared_distance(features, i, other)
+                distance *= _ONE if cost == _GAUSSIAN else _f4(0.5)
+            key[i], pick[i] = ZONE_KEY + order_key(bits_of(distance), min(i, other), max(i, other)), _u4(other)
 
 
 @kernel

@@ -1,0 +1,180 @@
+"""Flat zones in numba: union–find over equal neighbours, then a look at the ring of every pixel outside solid zones."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pixtree.kernels.arithmetic.compiled import bits_of, order_key
+from pixtree.kernels.image.pieces.compiled import find
+from pixtree.kernels.tree.zones import LARGE, Zones, fewest_in_zones
+from pixtree.runtime.jit import inlined, kernel
+
+_f4, _i4, _i8 = np.float32, np.int32, np.int64
+_NONE = _i8(2**63 - 1)
+DOWN, RIGHT = (-1, 0, 0, 1, -1, -1, 1, 1), (0, -1, 1, 0, -1, 1, -1, 1)  # the ring; its first four share a side with the middle
+
+
+class ZoneArrays(NamedTuple):
+    """The fields of `Zones`, and the pixels of a zone by its first pixel; all are empty where an image has no zones."""
+
+    root: NDArray[np.int32]
+    joins: NDArray[np.int32]
+    solid: NDArray[np.bool_]
+    size: NDArray[np.int32]
+    number: NDArray[np.int32]  # (H, W): the pixels' numbers, −1 outside the mask
+
+
+_NOTHING = np.empty(0, np.int32)
+NO_ZONES = ZoneArrays(_NOTHING, _NOTHING, np.empty(0, np.bool_), _NOTHING, _NOTHING)
+
+
+def flat_zones(features: Tensor, inside: Tensor) -> Zones | None:
+    """The zones of the pixels inside a mask (H, W), None where large ones cover too little of it; features are planes (C, M)."""
+    planes = features.contiguous().numpy()
+    fewest = fewest_in_zones(planes.shape[1]) * (LARGE - 1) // LARGE  # edges, since a zone of n pixels has n − 1 or more
+    if bool(inside.all()) and equal_edges(planes, inside.shape[1]) < fewest:
+        return None
+    number = (inside.flatten().cumsum(0) - 1).view(inside.shape).masked_fill(~inside, -1)
+    found = zones_of(planes, number.to(torch.int32).numpy())
+    return Zones(*(torch.from_numpy(field) for field in found[:3])) if found.root.size else None
+
+
+def zones_of(planes: Any, number: NDArray[np.int32]) -> ZoneArrays:
+    """The zones of pixels (C, M) whose places are those of their numbers (H, W), −1 where none is."""
+    pixels = planes.shape[1]
+    root, size = np.empty(pixels, np.int32), np.zeros(pixels, np.int32)
+    if connect_equals(planes, number, root, size) < fewest_in_zones(pixels):
+        return NO_ZONES
+    joins, solid = np.full(pixels, -1, np.int32), np.zeros(pixels, np.bool_)
+    mark_solid(number, root, solid)
+    blend(planes, number, root, solid, joins)
+    settle(root, joins, solid, size)
+    return ZoneArrays(root, joins, solid, size, number)
+
+
+def zones_on_grid(planes: Any, shape: tuple[int, int], key: NDArray[np.int64]) -> ZoneArrays:
+    """The zones of a whole image, from its planes and the keys of its pixels' picks: where few are 0, as in photographs, none."""
+    if count_equals(key, planes.shape[1]) < fewest_in_zones(planes.shape[1]):
+        return NO_ZONES
+    return zones_of(planes, np.arange(planes.shape[1], dtype=np.int32).reshape(shape))
+
+
+@kernel
+def count_equals(key, pixels):
+    """How many pixels have a neighbour at no cost; keys have the bits of costs in their upper half."""
+    count = 0
+    for i in range(pixels):
+        count += int(key[i] < _i8(2**32))
+    return count
+
+
+@kernel
+def equal_edges(planes, width):
+    """How many 4-neighbours have the same first value, ends of rows included: a bound from above on the edges inside zones."""
+    values, right, below = planes[0, :-1], planes[0, 1:], planes[0, width:]
+    count = 0
+    for i in range(right.size):
+        count += int(values[i] == right[i])
+    for i in range(below.size):
+        count += int(planes[0, i] == below[i])
+    return count
+
+
+@inlined
+def are_equal(planes, a, b):
+    """Whether two pixels have the same values."""
+    same = True
+    for c in range(planes.shape[0]):
+        same &= planes[c, a] == planes[c, b]
+    return same
+
+
+@kernel
+def connect_equals(planes, number, root, size):
+    """root = the first pixel of each pixel's zone, size[root] = its pixels; returns how many pixels are in large zones."""
+    height, width = number.shape
+    for y in range(height):
+        for x in range(width):
+            i = number[y, x]
+            if i < 0:
+                continue
+            root[i] = i
+            if x > 0 and number[y, x - 1] >= 0 and are_equal(planes, i, number[y, x - 1]):
+                root[i] = find(root, number[y, x - 1])
+            if y > 0 and number[y - 1, x] >= 0 and are_equal(planes, i, number[y - 1, x]):
+                a, b = find(root, number[y - 1, x]), root[i]
+                root[max(a, b)] = min(a, b)
+    for i in range(root.size):
+        root[i] = root[root[i]]  # what comes before i is settled
+        size[root[i]] += _i4(1)
+    large = 0
+    for i in range(root.size):
+        large += int(size[root[i]] >= LARGE)
+    return large
+
+
+@kernel
+def mark_solid(number, root, solid):
+    """solid = whether a pixel's zone contains a block of 2 × 2 pixels."""
+    height, width = number.shape
+    for y in range(height - 1):
+        for x in range(width - 1):
+            a, b, c, d = number[y, x], number[y, x + 1], number[y + 1, x], number[y + 1, x + 1]
+            if min(min(a, b), min(c, d)) >= 0 and root[a] == root[b] and root[a] == root[c] and root[a] == root[d]:
+                solid[root[a]] = True
+    for i in range(root.size):
+        solid[i] = solid[root[i]]
+
+
+@inlined
+def squared_distance(planes, a, b):
+    """Σ_c (planes[c, b] − planes[c, a])²."""
+    total = _f4(0.0)
+    for c in range(planes.shape[0]):
+        step = planes[c, b] - planes[c, a]
+        total += step * step
+    return total
+
+
+@kernel
+def blend(planes, number, root, solid, joins):
+    """joins = the pixel of a solid zone that a blended pixel joins; the rule is that of `definition._joined`."""
+    height, width = number.shape
+    ring = np.empty(8, np.int32)
+    for y in range(height):
+        for x in range(width):
+            i = number[y, x]
+            if i < 0 or solid[i]:
+                continue
+            nearest, least, to_nearest = _i4(-1), _NONE, _f4(0.0)
+            for k in range(8):
+                v, u = y + DOWN[k], x + RIGHT[k]
+                ring[k] = number[v, u] if v >= 0 and u >= 0 and v < height and u < width else _i4(-1)
+                if ring[k] >= 0 and not solid[ring[k]]:
+                    ring[k] = _i4(-1)
+                if k < 4 and ring[k] >= 0:
+                    distance = squared_distance(planes, i, ring[k])
+                    key = order_key(bits_of(distance), min(i, ring[k]), max(i, ring[k]))
+                    if key < least:
+                        nearest, least, to_nearest = ring[k], key, distance
+            if nearest < 0:
+                continue
+            for k in range(8):
+                other = ring[k]
+                if other >= 0 and root[other] != root[nearest]:
+                    if to_nearest + squared_distance(planes, i, other) < squared_distance(planes, nearest, other):
+                        joins[i] = nearest
+
+
+@kernel
+def settle(root, joins, solid, size):
+    """root = −1 outside zones: pixels alone, blended ones, and thin zones that lose one of these, which may fall apart."""
+    for i in range(root.size):
+        if joins[i] >= 0:
+            size[root[i]] = 0
+    for i in range(root.size):
+        if size[root[i]] < 2:
+            root[i] = -1

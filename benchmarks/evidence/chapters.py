@@ -24,7 +24,7 @@ CHAPTERS = (
         "Superpixels",
         "An image is cut into a given number of regions, and the regions are compared with human annotations. Good regions have "
         "boundaries where people drew some, and cross few of them.",
-        ("superpixels", "superpixels*", "learned*", "encoder*"),
+        ("superpixels", "superpixels*", "zones", "learned*", "encoder*"),
     ),
     Chapter(
         "Tokens",
@@ -167,7 +167,9 @@ WORDS = {
     "select_snap": "Shows what snapping does to rough masks, and to masks that were right already, which it harms a little.",
     "app": "Shows times on a machine that draws in software; a graphics card makes frames faster.",
     "speed": "Shows time and memory of trees and cuts, compared with the usual superpixel methods, on one photo.",
-    "versions_speed": "Shows that the present sources are as fast as version 0.1.0.",
+    "zones": "Shows that drawn images are cut along their shapes. At this count the rims of anti-aliased shapes, as in the pie and "
+    "the checkerboard, compete with the shapes for regions.",
+    "versions_speed": "Shows that the present sources are as fast as version 0.2.0.",
     "newcomer": "Shows the first minutes after a clone on a busy machine.",
     "mutation": "Shows which share of small changes to the sources makes a test fail.",
 }

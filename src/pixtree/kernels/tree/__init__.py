@@ -67,10 +67,9 @@ class Tree(NamedTuple):
     level: Tensor  # (2M−1,) int16: the round that made the node, 0 for leaves
     altitude: Tensor  # (2M−1,) float32: the merge cost, 0 for leaves, ∞ where pieces that do not touch are joined
     gain: Tensor  # (M−1,) float32: the energy that closing the node adds, ∞ where pieces are joined
-    pick: (
-        Tensor  # (M−1,) int32: the region that the absorbed member had picked, u_max of u = right; inside a flat zone, whose pixels
-    )
-    # all pick its first pixel p, −1 − p; empty if not asked for
+    # (M−1,) int32: the region that the absorbed member had picked, u_max of u = right; −1 − p inside a flat zone, all of whose
+    # pixels pick its first pixel p; empty if not asked for
+    pick: Tensor
 
 
 class Edges(NamedTuple):

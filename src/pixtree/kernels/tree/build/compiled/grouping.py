@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from pixtree.kernels.tree.build.compiled.picking import ZONE_KEY
 from pixtree.runtime.jit import inlined, kernel
 
 _i8, _u4, _u8 = np.int64, np.uint32, np.uint64
@@ -84,8 +85,8 @@ def order_members(groups, start, members, key, pick, ordered):
             for i in range(begin, begin + size):
                 ordered[i] = members[i]
         elif size > _MANY:
-            sorted_to = zones_first(begin, size, members, key, ordered)
-            heap_sort(sorted_to, begin + size - sorted_to, key, pick, ordered)
+            rest = zones_first(begin, size, members, key, ordered)
+            heap_sort(rest, begin + size - rest, key, pick, ordered)
         elif size > _FEW or not rank_members(begin, size, members, key, few, ordered):
             insert_members(begin, size, members, key, pick, ordered)
 
@@ -127,15 +128,14 @@ def insert_members(begin, size, members, key, pick, ordered):
 @inlined
 def zones_first(begin, size, members, key, ordered):
     """ordered = members, those of a flat zone first; returns where the others begin. Zones may be most of an image."""
-    lowest = _i8(-(2**63))
     into = begin
     for i in range(begin, begin + size):
-        if key[members[i]] == lowest:
+        if key[members[i]] == ZONE_KEY:
             ordered[into] = members[i]
             into += 1
     rest = into
     for i in range(begin, begin + size):
-        if key[members[i]] != lowest:
+        if key[members[i]] != ZONE_KEY:
             ordered[into] = members[i]
             into += 1
     return rest

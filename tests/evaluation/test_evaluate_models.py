@@ -1,14 +1,18 @@
 """`pixtree evaluate` of models from the command line: table, record and plot of each, and errors before any work."""
 
 import json
+from statistics import mean
 
 import pytest
 from commands import invoke
 from evidence.report import render
 from labelled_folders import NAME, class_folders, small_weights, table
+from PIL import Image
 
 import pixtree
 from pixtree.cli.main import app
+from pixtree.evaluation.classification import transform_for
+from pixtree.evaluation.variants import Variant, cost_of, photo_batch, variant_of
 from pixtree.models.zoo import named_model
 
 
@@ -20,6 +24,10 @@ def weights(tmp_path_factory):
 @pytest.fixture
 def photos(tmp_path):
     return table(tmp_path / "photos", [0, 1, 2])
+
+
+def image_files(photos):
+    return sorted((photos / "images").iterdir())
 
 
 def run(*words):
@@ -60,6 +68,47 @@ def test_a_folder_of_token_trees_is_a_model(photos, weights, tmp_path):
     (tmp_path / "run" / "config.json").write_text(json.dumps({"model": NAME, "compute": 0.7}))
     found = evaluated(tmp_path, "top1", tmp_path / "run", photos, "--limit", 2)
     assert found["rows"][0]["left"] < found["rows"][0]["tokens"] == 100
+
+
+@pytest.mark.parametrize(
+    ("name", "budget"),
+    [("criterion", pixtree.Criterion("aicc")), ("at_most", pixtree.AtMost(9)), ("level", pixtree.Level(4)), ("per_patch", None)],
+)
+def test_models_whose_counts_depend_on_the_image_are_scored_at_their_mean_cost(name, budget, photos, weights, tmp_path):
+    model = pixtree.retrofit(named_model(NAME, weights), budget=budget)
+    model.save_pretrained(tmp_path / name)
+    found = evaluated(tmp_path, "top1", tmp_path / name, photos, "--batch", 2)["rows"][0]
+    transform = transform_for(model)
+    counts = [int(model.partition(transform(Image.open(path).convert("RGB"))[None]).counts) for path in image_files(photos)]
+    each = [cost_of(variant_of(model, Variant(tokens=count))) for count in counts]
+    assert found["tokens"] == found["left"] == pytest.approx(mean(counts))
+    assert found["gflops"] == pytest.approx(mean(cost.gflops for cost in each), rel=0.01)
+    fast = evaluated(tmp_path, "efficiency", tmp_path / name, "--rounds", 1, "--batch", 2)["rows"][0]
+    assert fast["tokens"] == pytest.approx(mean(model.partition(photo_batch(2, 160)).counts.tolist()))
+
+
+def test_what_a_recipe_trains_without_regions_is_a_model(photos, tmp_path):
+    from pixtree.training.learners import keep, learner_of
+    from pixtree.training.recipe import Model
+
+    model = Model(name=NAME, image_size=160)
+    (tmp_path / "run").mkdir()
+    keep(learner_of(model, 5), model, tmp_path / "run")
+    found = evaluated(tmp_path, "top1", tmp_path / "run", photos)
+    assert found["rows"][0]["tokens"] == 100
+
+
+@pytest.mark.parametrize("task", ["top1", "scale"])
+def test_models_of_other_classes_are_refused_before_any_work(task, photos, weights, tmp_path, monkeypatch):
+    other = named_model(NAME, weights)
+    other.reset_classifier(7)
+    pixtree.retrofit(other, tokens=9).save_pretrained(tmp_path / "other")
+    monkeypatch.setattr("pixtree.evaluation.classification._batches", lambda *words: pytest.fail("images were read"))
+    place = ("--variant", f"run={tmp_path / 'other'}") if task == "top1" else ("--run", tmp_path / "other")
+    done = run(task, NAME, photos, "--weights", weights, *place)
+    assert done.exit_code == 1, done.output + done.stderr
+    assert "1000 and 7 classes; evaluate each model on its own" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize(("task", "key"), [("knn", "knn"), ("probe", "probe")])

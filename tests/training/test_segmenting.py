@@ -1,22 +1,35 @@
 """Segmentation: targets and losses computed by hand, crops, and a model that learns a few images by heart."""
 
+import json
 import math
 
 import numpy as np
 import pytest
 import torch
+from commands import invoke
 from PIL import Image
 
 import pixtree
+from pixtree.cli.main import app
 from pixtree.evaluation.label_maps import IGNORED, labelled_set
 from pixtree.evaluation.segmentation_measures import Confusion
 from pixtree.models.segmentation import Segmenter
 from pixtree.models.timm_import import timm
 from pixtree.training.augmentation import LabelledChanges
 from pixtree.training.batches import Share
+from pixtree.training.learners import learner_of
 from pixtree.training.loop import train
-from pixtree.training.recipe import Augment, MaskLosses, Plan, read_recipe
-from pixtree.training.segmenting import Labelled, LabelledBatches, Segmentation, class_shares, token_losses
+from pixtree.training.recipe import Augment, MaskLosses, Model, Plan, read_recipe
+from pixtree.training.segmenting import (
+    Labelled,
+    LabelledBatches,
+    LayeredSegmenter,
+    Segmentation,
+    class_shares,
+    keep_segmenter,
+    mean_iou,
+    token_losses,
+)
 
 COLOURS = np.array([(40, 120, 40), (200, 40, 40), (40, 60, 200)])
 
@@ -138,3 +151,21 @@ def test_a_tiny_model_learns_four_images_by_heart():
     found = segmenter.eval().predict(images).numpy()
     total = sum((Confusion.of(a, b, 3) for a, b in zip(found, truth.numpy(), strict=True)), Confusion(np.zeros((3, 3), np.int64)))
     assert total.mean_iou > 0.95
+
+
+def test_a_saved_segmenter_is_measured_by_a_command(folder, tmp_path):
+    model = Model(name="test_vit", image_size=48, arguments={"img_size": 48}, tokenizer="pixtree", tokens=9)
+    segmenter = LayeredSegmenter(learner_of(model, 3), 11)
+    (tmp_path / "run").mkdir()
+    keep_segmenter(segmenter, model, tmp_path / "run")
+    words = [str(tmp_path / "run"), str(folder), "--split", "train"]
+    done = invoke(app, ["evaluate", "segmentation", *words, "-o", str(tmp_path / "r.json")])
+    assert done.exit_code == 0, done.output + done.stderr
+    held = labelled_set(folder, "camvid", "train")
+    whole, *classes = json.loads((tmp_path / "r.json").read_text())["rows"]
+    assert whole["miou"] == pytest.approx(mean_iou(segmenter, held, 48))
+    assert [row["class"] for row in classes] == list(held.classes)
+    assert np.mean([row["miou"] for row in classes if row["miou"] is not None]) == pytest.approx(whole["miou"])
+    assert 0 <= whole["boundary_f"] <= 1
+    refused = invoke(app, ["evaluate", "segmentation", *words, "--layout", "voc"])
+    assert refused.exit_code == 1

@@ -1,4 +1,4 @@
-"""`pixtree evaluate`: benchmarks of superpixels, drawings, salient objects and the oracle of regions, and those of models."""
+"""`pixtree evaluate`: benchmarks of superpixels, drawings, salient objects, segmenters, the oracle of regions, and models."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pixtree.evaluation.superpixel_comparison import Sample
     from pixtree.evaluation.vectors import Method
 
+Layout = Annotated[str, typer.Option(help="Layout of the folder: ade20k, coco-stuff-164k, coco-stuff-10k, camvid or voc.")]
 SUPERPIXEL_METHODS = "pixtree,pixtree-nested,slic,felzenszwalb,seeds,lsc,watershed,quadtree,grid,spit"
 ORACLE_METHODS = "pixtree,pixtree-nested,felzenszwalb,slic,seeds,lsc,watershed,quadtree,spit,grid"
 SUPERPIXEL_COLUMNS = [
@@ -70,6 +71,16 @@ SUPERPIXEL_NOTES = [
     "the setting.",
     "The options of slic, seeds and lsc were chosen at 200 regions on eight photos of BSDS500 val itself, which favours them.",
 ]
+SEGMENTATION_COLUMNS = [
+    ["class", "Class", ""],
+    ["miou", "IoU ↑", ".4f"],
+    ["boundary_f", "Boundary F ↑", ".4f"],
+    ["accuracy", "Pixel accuracy ↑", ".4f"],
+]
+SEGMENTATION_NOTE = (
+    "{count} images, resized to {size} × {size} px as in training and measured at the size of their annotations. The IoU of all "
+    "classes is the mean over those that occur; the boundary F, within 3 px, is a mean over images."
+)
 ORACLE_NOTE = (
     "Every region takes the class that most of its pixels have: no model that gives a region one class can do better. mIoU is over "
     "all pixels together; the boundary F, within 3 px, is a mean over images. Each method is measured by its own segments."
@@ -85,6 +96,7 @@ def register(app: typer.Typer) -> None:
         group.command(name)(command)
     group.command("salient")(salient)
     group.command("oracle")(oracle)
+    group.command("segmentation")(segmentation)
     app.add_typer(group, name="evaluate")
 
 
@@ -183,9 +195,7 @@ def oracle(
     folder: Annotated[
         Path, typer.Argument(help="A folder of images and labels in the layout that --layout names.", show_default=False)
     ],
-    layout: Annotated[
-        str, typer.Option(help="Layout of the folder: ade20k, coco-stuff-164k, coco-stuff-10k, camvid or voc.")
-    ] = "camvid",
+    layout: Layout = "camvid",
     split: Split = "val",
     tokens: Tokens = "64,144,256,576",
     methods: Methods = ORACLE_METHODS,
@@ -213,6 +223,42 @@ def oracle(
         from pixtree.evaluation.plots import plot_oracle
 
         plot_oracle(rows, plot)
+
+
+@reported()
+def segmentation(
+    run: Annotated[Path, typer.Argument(help="The folder of a run of a segmentation recipe.", show_default=False)],
+    folder: Annotated[
+        Path, typer.Argument(help="A folder of images and labels in the layout that --layout names.", show_default=False)
+    ],
+    layout: Layout = "camvid",
+    split: Split = "val",
+    size: Annotated[int | None, typer.Option(help="Side of the images in pixels.", show_default="the model's own")] = None,
+    limit: Limit = None,
+    output: Output = None,
+) -> None:
+    """Measure a trained segmenter: mIoU, boundary F, pixel accuracy, and the IoU of every class."""
+    check_outputs(output)
+    from pixtree.evaluation.classification import image_side
+    from pixtree.evaluation.label_maps import labelled_set
+    from pixtree.evaluation.segmentation_measures import segmented
+    from pixtree.training.segmenting import load_segmenter
+
+    data, segmenter = labelled_set(folder, layout, split, limit), load_segmenter(run)
+    if segmenter.classes != len(data.classes):
+        raise ValueError(
+            f"expected images of the {segmenter.classes} classes of the model, got {len(data.classes)} in {folder.name}; "
+            "give the data set that it was trained on"
+        )
+    side = size or image_side(segmenter.model)
+    with Progress(len(data)) as progress:
+        found = segmented(segmenter, data.images, side, report=lambda count: progress.advance())
+    each = zip(data.classes, found.confusion.intersections_over_unions.tolist(), strict=True)
+    rows = [{"class": "all", **found.row()}, *({"class": name, "miou": None if iou != iou else iou} for name, iou in each)]
+    show(SEGMENTATION_COLUMNS, rows)
+    command = f"pixtree evaluate segmentation {run.name} {named(folder)} --layout {layout} --split {split}"
+    note = SEGMENTATION_NOTE.format(count=len(data), size=side)
+    write(output, f"Segmentation of {data.name}, {split}", command, SEGMENTATION_COLUMNS, rows, [note])
 
 
 @reported()

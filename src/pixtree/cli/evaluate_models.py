@@ -128,22 +128,27 @@ def top1(
     settings: Settings,
 ) -> None:
     """Measure top-1 and top-5 accuracy of a model and of its variants on the same images."""
-    from pixtree.evaluation.classification import ACCURACY_COLUMNS, accuracy_rows, check_classes, logits
+    from pixtree.evaluation.classification import (
+        ACCURACY_COLUMNS,
+        accuracy_rows,
+        check_classes,
+        check_same_classes,
+        logits_and_count,
+    )
     from pixtree.evaluation.classified_images import classified_images, with_real_labels
     from pixtree.evaluation.plots import plot_curves
+    from pixtree.evaluation.variants import cost_of
 
     images = classified_images(data).limited(settings.limit)
     if real or real_labels is not None:
         images = with_real_labels(images, real_labels)
     models = _models(model, settings.weights, variant)
-    for one in models.values():
-        check_classes(one, images)
-    outputs = _outputs(list(models.values()), images, logits, settings.reading())
-    costs = [_cost(one) for one in models.values()]
-    rows = [
-        {"variant": name, **cost, **measured}
-        for name, cost, measured in zip(models, costs, accuracy_rows(outputs, images), strict=True)
-    ]
+    check_classes(next(iter(models.values())), images)
+    check_same_classes(list(models.values()))
+    outputs = _outputs(list(models.values()), images, logits_and_count, settings.reading())
+    costs = [cost_of(one, counts=found[:, -1])._asdict() for one, found in zip(models.values(), outputs, strict=True)]
+    measured = accuracy_rows([found[:, :-1] for found in outputs], images)
+    rows = [{"variant": name, **cost, **row} for name, cost, row in zip(models, costs, measured, strict=True)]
     command = settings.command("top1", model, data, variant) + (" --real" if real or real_labels is not None else "")
     title, note = f"Accuracy of {_title(model)} on {images.name}", f"{len(images)} images ({images.layout}). {_PREPARED}"
     points = {row["variant"]: [(row["gflops"], row["top1"])] for row in rows}
@@ -342,12 +347,6 @@ def _classes(images: "ClassifiedImages") -> "Tensor":
     import torch
 
     return torch.tensor([image.classes[0] for image in images.images])
-
-
-def _cost(model: Any) -> dict[str, Any]:
-    from pixtree.evaluation.variants import cost_of
-
-    return cost_of(model)._asdict()
 
 
 def _title(model: str) -> str:

@@ -8,10 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor
-
-from pixtree.evaluation.classification import Reading, class_table, hits, image_side, measures, outputs_of
+from pixtree.evaluation.classification import (
+    Reading,
+    check_same_classes,
+    class_table,
+    hits,
+    image_side,
+    logits_and_count,
+    measures,
+    outputs_of,
+)
 from pixtree.evaluation.classified_images import ClassifiedImages
 from pixtree.evaluation.variants import Variant, cost_of, tokenizer_flops, variant_of
 from pixtree.models.retrofit import retrofit
@@ -34,7 +40,7 @@ ABLATION_COLUMNS = [
 SCALE_COLUMNS = [
     ["size", "Side, px", ""],
     ["kind", "Tokens from", ""],
-    ["tokens", "Tokens", ""],
+    ["tokens", "Tokens", ".5g"],
     ["gflops", "GFLOPs", ".2f"],
     ["top1", "Top-1 ↑", ".4f"],
     ["error", "± standard error", ".4f"],
@@ -114,16 +120,6 @@ def chosen_ablations(base: Base, tables: Sequence[str]) -> list[Ablation]:
     return [row for number, row in enumerate(rows) if number == 0 or not tables or row.table in tables]
 
 
-@torch.no_grad()
-def with_count(model: Any, images: Tensor) -> Tensor:
-    """Logits (B, classes) and, in the last column, the number of tokens of every image, 0 for patch models."""
-    if not isinstance(model, PixtreeViT):
-        found: Tensor = model(images)
-        return torch.cat((found, torch.zeros_like(found[:, :1])), dim=1)
-    tokens = model.tokens(images)
-    return torch.cat((model.forward_tokens(tokens), tokens.valid.sum(dim=1, keepdim=True)), dim=1)
-
-
 def ablation_rows(
     model: Any,
     base: Base,
@@ -134,7 +130,7 @@ def ablation_rows(
 ) -> list[dict[str, Any]]:
     """Accuracy of every row, compared with the first row; all models see the same images in one pass."""
     models = [ablated(model, base, one) for one in wanted]
-    patches, *found = outputs_of([model, *models], data, with_count, reading=reading, report=report)
+    patches, *found = outputs_of([model, *models], data, logits_and_count, reading=reading, report=report)
     right = class_table(data, int(model.num_classes))
     first, rows = hits(found[0][:, :-1], right, 1), []
     for one, built, outputs in zip(wanted, models, found, strict=True):
@@ -191,6 +187,7 @@ def scale_rows(
 ) -> list[dict[str, Any]]:
     """Accuracy at every size, compared with the patch model at its own size."""
     own, rows = image_side(model), []
+    check_same_classes([model, *([] if regions is None else [regions])])
     scaled = {size: at_size(model, size, own, regions) for size in sizes}  # impossible sizes are refused before any work
     first = outputs_of([model], data, reading=reading)[0]
     right = class_table(data, int(model.num_classes))

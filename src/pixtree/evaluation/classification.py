@@ -28,8 +28,8 @@ STEPS = 200  # of L-BFGS, at most
 HELD_OUT = 5  # every fifth training image chooses the regularisation
 ACCURACY_COLUMNS = [
     ["variant", "Variant", ""],
-    ["tokens", "Tokens", ""],
-    ["left", "left at the end", ""],
+    ["tokens", "Tokens", ".5g"],
+    ["left", "left at the end", ".5g"],
     ["gflops", "GFLOPs", ".2f"],
     ["top1", "Top-1 ↑", ".4f"],
     ["error", "± standard error", ".4f"],
@@ -90,6 +90,16 @@ def logits(model: Any, images: Tensor) -> Tensor:
 
 
 @torch.no_grad()
+def logits_and_count(model: Any, images: Tensor) -> Tensor:
+    """Logits (B, classes) and, in the last column, the number of tokens of every image, 0 for patch models."""
+    if not isinstance(model, PixtreeViT):
+        found: Tensor = model(images)
+        return torch.cat((found, torch.zeros_like(found[:, :1])), dim=1)
+    tokens = model.tokens(images)
+    return torch.cat((model.forward_tokens(tokens), tokens.valid.sum(dim=1, keepdim=True)), dim=1)
+
+
+@torch.no_grad()
 def features(model: Any, images: Tensor) -> Tensor:
     """The input of the classifier, (B, D)."""
     found: Tensor
@@ -136,6 +146,16 @@ def check_classes(model: Any, data: ClassifiedImages) -> None:
         raise ValueError(
             f"expected images of the {own} classes of the model, got class {data.classes - 1} in {data.name}; give a model with "
             "at least as many, or measure its features by knn or probe"
+        )
+
+
+def check_same_classes(models: Sequence[Any]) -> None:
+    """Refuse models whose logits cannot be compared."""
+    numbers = [int(model.num_classes) for model in models]
+    if len(set(numbers)) > 1:
+        raise ValueError(
+            f"expected models of the same classes, got {' and '.join(map(str, dict.fromkeys(numbers)))} classes; "
+            "evaluate each model on its own"
         )
 
 

@@ -1,10 +1,10 @@
-"""Measures of label maps against annotated classes, and the oracle of a partition, which needs no training.
+"""Measures of label maps against annotated classes, of segmenters, and the oracle of a partition, which needs no training.
 
 Measures: the confusion matrix with mIoU and pixel accuracy, and the boundary F. Oracle: every region takes the class of most of its
 pixels, so its mIoU bounds that of all models that give a region one class and have no decoder.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isqrt
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from pixtree.kernels.image.cracks import boundary_pixels
 if TYPE_CHECKING:
     from pixtree.models.coarsening.coarse_vit import CoarseViT
     from pixtree.models.patch_grids import Grid
+    from pixtree.models.segmentation import Segmenter
 
 Labels = NDArray[np.integer]
 TOLERANCE = 3  # pixels within which two boundaries match
@@ -102,6 +103,45 @@ def within(mask: NDArray[np.bool_], distance: int) -> NDArray[np.bool_]:
         found[down:] |= wide[:kept]
         found[:kept] |= wide[down:]
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class Segmented:
+    """The measures of a segmenter on a set: the confusion of all pixels, and the boundary F of every image, if it was measured."""
+
+    confusion: Confusion
+    boundaries: tuple[float, ...]
+
+    def row(self) -> dict[str, Any]:
+        """mIoU, boundary F (a mean over images) and pixel accuracy."""
+        boundary = float(np.mean(self.boundaries)) if self.boundaries else None
+        return {"miou": self.confusion.mean_iou, "boundary_f": boundary, "accuracy": self.confusion.accuracy}
+
+
+@torch.no_grad()
+def segmented(
+    segmenter: "Segmenter",
+    images: Sequence[LabelledImage],
+    size: int,
+    *,
+    boundaries: bool = True,
+    report: Callable[[int], None] = lambda count: None,
+) -> Segmented:
+    """Measure at the size of the annotations; images are resized to squares of `size` pixels, as in training."""
+    was, config = segmenter.training, segmenter.model.pretrained_cfg
+    segmenter.eval()
+    mean, std = (torch.tensor(config[key]).view(3, 1, 1) for key in ("mean", "std"))
+    total, edges = Confusion(np.zeros((segmenter.classes, segmenter.classes), np.int64)), []
+    for one in images:
+        pixels, truth = torch.from_numpy(one.pixels()).permute(2, 0, 1)[None].float(), one.labels()
+        image = functional.interpolate(pixels, (size, size), mode="bicubic", antialias=True).clamp(0, 255) / 255
+        found = segmenter.predict(((image - mean) / std).to(next(segmenter.parameters()).device)).cpu()
+        labels = functional.interpolate(found[None].float(), truth.shape, mode="nearest-exact")[0, 0].long().numpy()
+        total += Confusion.of(labels, truth, segmenter.classes)
+        edges += [boundary_f(labels, truth)] if boundaries else []
+        report(1)
+    segmenter.train(was)
+    return Segmented(total, tuple(edges))
 
 
 def majority(regions: Labels, truth: Labels, classes: int) -> NDArray[np.int64]:

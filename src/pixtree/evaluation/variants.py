@@ -19,6 +19,7 @@ from pixtree.models.coarsening import CoarseViT, coarsen
 from pixtree.models.coarsening.schedules import total_flops
 from pixtree.models.entry import held_vit, stem_flops, token_count
 from pixtree.models.retrofit import retrofit
+from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
 from pixtree.models.zoo import load_weights, named_model
 from pixtree.runtime.backend import wait_for
@@ -26,7 +27,7 @@ from pixtree.trees.cuts import Exactly
 
 EFFICIENCY_COLUMNS = [
     ["variant", "Variant", ""],
-    ["tokens", "Tokens", ""],
+    ["tokens", "Tokens", ".5g"],
     ["parameters", "Parameters, M", ".2f"],
     ["gflops", "GFLOPs per image", ".2f"],
     ["tokens_per_second", "Tokens/s", ".0f"],
@@ -44,7 +45,7 @@ class Variant:
 
     tokens: a retrofit with that many regions. compute: token trees at that share of the compute, on top of the regions if there
     are some. rule: another merging rule, such as "tome". size: the patch model on images of that many pixels a side.
-    run: a folder written by `pixtree train distill`.
+    run: a folder written by `pixtree train`.
     """
 
     tokens: int | None = None
@@ -80,7 +81,7 @@ def parsed_variant(text: str) -> Variant:
 
 
 def model_of(name: str, weights: str | Path | None = None) -> Any:
-    """A model of timm by name, or from a folder written by `pixtree train distill` or `save_pretrained`."""
+    """A model of timm by name, or from a folder written by `pixtree train` or `save_pretrained`."""
     if Path(name).is_dir():
         if weights is not None:
             raise ValueError(f"a folder brings its own weights, got {str(weights)!r} with {name!r}; leave the file out")
@@ -89,14 +90,14 @@ def model_of(name: str, weights: str | Path | None = None) -> Any:
 
 
 def model_in(folder: Path) -> Any:
-    """The model of a folder: a retrofit, or a timm model with distilled token trees."""
+    """The model of a folder: a retrofit, a timm model that a recipe trained, or one with distilled token trees."""
     if not (folder / CONFIG).is_file():
         raise FileNotFoundError(f"expected a folder with {CONFIG} and {WEIGHTS}, got {str(folder)!r} without; check the path")
     config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     if config.get("library") == "pixtree":
         return from_pretrained(folder)
-    from pixtree.models.timm_import import timm
-
+    if "architecture" in config:
+        return timm.create_model(f"local-dir:{folder}", pretrained=True).eval()
     model = timm.create_model(config["model"]).eval()
     load_weights(model, config["model"], folder / WEIGHTS)
     return coarsen(model, config["compute"])
@@ -126,25 +127,41 @@ def _with_tokens(model: Any, tokens: int) -> PixtreeViT:
 
 
 class Cost(NamedTuple):
-    """The cost of one image: tokens before the first and after the last block, and billions of operations."""
+    """The mean cost of an image: tokens before the first and after the last block, and billions of operations."""
 
-    tokens: int
-    left: int
+    tokens: float
+    left: float
     gflops: float
 
 
-def cost_of(model: Any, side: int | None = None) -> Cost:
+def has_one_count(model: Any) -> bool:
+    """Whether every image gets the same number of tokens; that of a criterion, for one, depends on the image."""
+    return not isinstance(model, PixtreeViT) or isinstance(model.tokenizer.budget, Exactly)
+
+
+def cost_of(model: Any, side: int | None = None, counts: Tensor | None = None) -> Cost:
     """Tokens and GFLOPs of matrix products and convolutions; comparisons and additions of a tree are not counted, as usual.
 
-    side: of the images in pixels, on which the cost of a tokenizer depends; the model's own by default.
+    side: of the images in pixels, on which the cost of a tokenizer depends; the model's own by default. counts: (N,), the tokens of
+    every image, for models where they differ. An image costs what its own tokens cost, without the padding of its batch.
     """
     if isinstance(model, CoarseViT):
         tokens = token_count(model.model, model.input_size)
         extra = tokenizer_flops(model.model, tokens, side) / 1e9 if isinstance(model.model, PixtreeViT) else 0.0
         return Cost(tokens, model.counts[-1], model.gflops + extra)
-    tokens, vit = token_count(model), held_vit(model)
-    flops = total_flops(vit, stem_flops(model), tokens, (tokens,) * len(vit.blocks))
-    return Cost(tokens, tokens, (flops + (tokenizer_flops(model, tokens, side) if isinstance(model, PixtreeViT) else 0)) / 1e9)
+    if not has_one_count(model) and counts is None:
+        raise ValueError(f"images of this model have different numbers of tokens ({model.tokenizer.budget}); pass their counts")
+    each = [token_count(model)] if has_one_count(model) or counts is None else [int(count) for count in counts]
+    vit, stem, mean = held_vit(model), stem_flops(model), statistics.mean(each)
+    blocks = statistics.mean(total_flops(vit, stem, count, (count,) * len(vit.blocks)) for count in each)
+    extra = tokenizer_flops(model, round(mean), side) if isinstance(model, PixtreeViT) else 0
+    return Cost(mean, mean, (blocks + extra) / 1e9)
+
+
+@torch.inference_mode()
+def counts_of(model: Any, images: Tensor) -> Tensor | None:
+    """The tokens of every image, (B,); None where all images have as many."""
+    return None if has_one_count(model) or isinstance(model, CoarseViT) else model.partition(images).counts
 
 
 @torch.no_grad()
@@ -212,10 +229,11 @@ def efficiency_rows(
     models: Mapping[str, Any], images: Tensor, rounds: int, report: Callable[[int], None] = lambda count: None
 ) -> list[dict[str, Any]]:
     """A row per model; ratios against the first model are medians over the rounds."""
+    costs = {name: cost_of(model, counts=counts_of(model, images)) for name, model in models.items()}
     found = in_turns(models, images, rounds, report)
     first, rows = next(iter(found.values())), []
     for name, model in models.items():
-        cost, each = cost_of(model), sorted(a / b for a, b in zip(first, found[name], strict=True))
+        cost, each = costs[name], sorted(a / b for a, b in zip(first, found[name], strict=True))
         speed = len(images) / statistics.median(found[name])
         rows.append(
             {

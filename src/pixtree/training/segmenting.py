@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from pixtree.evaluation.label_maps import IGNORED, LabelledImage, LabelledSet
-from pixtree.evaluation.segmentation_measures import Confusion
+from pixtree.evaluation.segmentation_measures import segmented
 from pixtree.files import replacing
 from pixtree.models.checkpoint import CONFIG
 from pixtree.models.segmentation import Segmenter, TokenLogits
@@ -190,20 +190,6 @@ def load_segmenter(folder: str | Path) -> Segmenter:
     return segmenter.eval()
 
 
-@torch.no_grad()
 def mean_iou(segmenter: Segmenter, held: LabelledSet, size: int) -> float:
-    """mIoU at the size of the annotations; images are resized to squares of `size` pixels, as in training."""
-    was, config = segmenter.training, segmenter.model.pretrained_cfg
-    segmenter.eval()
-    mean, std = (torch.tensor(config[key]).view(3, 1, 1) for key in ("mean", "std"))
-    total = None
-    for one in held.images:
-        pixels, truth = torch.from_numpy(one.pixels()).permute(2, 0, 1)[None].float(), one.labels()
-        image = functional.interpolate(pixels, (size, size), mode="bicubic", antialias=True).clamp(0, 255) / 255
-        found = segmenter.predict(((image - mean) / std).to(next(segmenter.parameters()).device)).cpu()
-        labels = functional.interpolate(found[None].float(), truth.shape, mode="nearest-exact")[0, 0].long().numpy()
-        confusion = Confusion.of(labels, truth, len(held.classes))
-        total = confusion if total is None else total + confusion
-    segmenter.train(was)
-    assert total is not None
-    return total.mean_iou
+    """mIoU at the size of the annotations, see `segmented`."""
+    return segmented(segmenter, held.images, size, boundaries=False).confusion.mean_iou

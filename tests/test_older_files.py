@@ -1,4 +1,4 @@
-"""Files that version 0.1 wrote still load, to the same results."""
+"""Files that versions 0.1 and 0.2 wrote still load, to the same results."""
 
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from pixtree.tokenizer.tokenizer import Options, region_encoder
 from pixtree.tokenizer.weights import load_weights, save_weights
 
 FOLDER = Path(__file__).parent / "golden" / "version_0_1"
+PAPER = Path(__file__).parent / "golden" / "version_0_2" / "paper"  # a tiny pixtree_paper_vit_tiny
 
 
 def test_a_tree_of_version_0_1_loads_and_cuts_as_it_did():
@@ -29,10 +30,20 @@ def test_a_checkpoint_of_version_0_1_loads_and_gives_the_same_logits():
         assert np.allclose(model(image).numpy(), expected["logits"], atol=1e-5)
 
 
+def test_a_checkpoint_of_the_papers_system_of_version_0_2_gives_the_same_logits():
+    expected, image = np.load(PAPER / "expected.npz"), photo(height=64, width=64)[None]
+    model = from_pretrained(PAPER)
+    assert (model.tokenizer.sampler.smallest, model.tokenizer.sampler.largest) == (16, 32)  # as it was trained
+    with torch.no_grad():
+        assert np.array_equal(model.partition(image).labels.numpy(), expected["labels"])
+        assert np.allclose(model(image).numpy(), expected["logits"], atol=1e-5)
+
+
 def test_the_config_has_kept_its_flat_form():
     old = read_config(FOLDER / "config.json")
     new = config_of(from_pretrained(FOLDER))
-    expected = {**old["tokenizer"], "compared": old["tokenizer"]["features"]}  # all of them, which version 0.1 did not say
+    # Version 0.1 compared all features, and did not say so; its β started at 0.
+    expected = {**old["tokenizer"], "compared": old["tokenizer"]["features"], "background": 0.0}
     assert {key: list(value) if isinstance(value, tuple) else value for key, value in new["tokenizer"].items()} == expected
 
 

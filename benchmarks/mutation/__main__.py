@@ -148,7 +148,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=ROOT / "out" / "mutation", help="where runs keep what they know")
     parser.add_argument("--again", action="store_true", help="run survivors that are not explained again, after new tests")
     parser.add_argument("--only", default="", help="mutants of paths that begin so, such as trees/criteria (for trying the tool)")
-    parser.add_argument("--tests", nargs="*", default=[], help="only these tests (for trying the tool itself)")
+    parser.add_argument("--tests", nargs="*", default=[], help="only these tests, which makes the score a lower bound")
     parser.add_argument("-o", "--output", type=Path, help="JSON with the score")
     arguments = parser.parse_args()
     began = time.time()
@@ -189,6 +189,7 @@ def write(found: dict, arguments: argparse.Namespace) -> None:
         "write_record({**head, **provenance(sys.argv[2]), **json.load(sys.stdin)}, sys.argv[1])"
     )
     command = f"python benchmarks/mutation --count {arguments.count} --seed {arguments.seed} --workers {arguments.workers}"
+    command += "".join(f" {word}" for word in ("--tests", *arguments.tests) if arguments.tests)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT / "benchmarks")))}
     call = [sys.executable, "-c", code, str(arguments.output), command]
     subprocess.run(call, env=environment, input=json.dumps(found), text=True, check=True)

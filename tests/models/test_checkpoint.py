@@ -152,7 +152,7 @@ def test_models_from_scratch_exist_as_the_papers_system_too(tmp_path):
     for name, width in zip(PAPER_NAMES, (192, 384, 768), strict=True):
         model = timm.create_model(name, depth=1, num_classes=5).eval()
         own, paper = model.tokenizer.options.flat(), Tokenizer.paper().options.flat()
-        decided = {"width", "smallest_box", "largest_box", "positions", "gradients", "position_kernel"}
+        decided = {"width", "positions", "gradients"}
         assert {key: own[key] for key in own if key not in decided} == {key: paper[key] for key in own if key not in decided}
         assert (model.num_features, model.tokenizer.budget) == (width, PAPER_BUDGET)
         assert (model.tokenizer.positions.kernel, model.position_resolution) == ("gaussian", 16)

@@ -41,7 +41,7 @@ def retrofit(
     tokens, budget: the number of regions, or any `Budget`; by default there are as many as the image has patches,
         ceil(H / patch) · ceil(W / patch), the count of the timm model at that size.
     partitioner: None for the tree of the tokenizer; a name, such as "grid" for square patches; or any Partitioner.
-    tokenizer: changes to `Options` by name; whole `Options`; or a Tokenizer, whose encoder is taken over.
+    tokenizer: changes to `Options` by name; whole `Options`; or a Tokenizer, whose encoder and budget are taken over.
     position_resolution: bins per side of the position table; by default the table follows the patch grid of each image.
 
     >>> import torch, pixtree
@@ -58,6 +58,8 @@ def retrofit(
         check_aggregation(_asked(tokenizer), f"partitioner={partitioner!r}")
     vit = timm_model(model, pretrained, model_args)
     stem, config = stem_of(vit), getattr(vit, "pretrained_cfg", None) or {}
+    if isinstance(tokenizer, Tokenizer) and tokens is None and partitioner in OWN:
+        budget = budget or tokenizer.budget
     chosen = _budget(tokens, budget, partitioner, stem.patch)
     built = _tokenizer(stem, config, chosen, tokenizer, position_resolution, backend)
     name = model if isinstance(model, str) else str(config.get("architecture", ""))

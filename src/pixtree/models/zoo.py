@@ -2,7 +2,7 @@
 
 `timm.create_model("pixtree_vit_small")` makes one of ours. Its tokens carry gradient histograms, which give texture to regions
 larger than a patch [`alg:features`], and a position table of 16×16; the rest is timm's Vision Transformer of the same size. Names
-with `paper` have the paper's tokenizer and budget (`Tokenizer.paper`) and its kernel positions.
+with `paper` have the paper's tokenizer and budget (`Tokenizer.paper`).
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ def from_scratch(
 def paper_from_scratch(base: str, pretrained: bool = False, tokenizer: Any = None, **options: Any) -> PixtreeViT:
     """`from_scratch` with the paper's tokenizer; `tokenizer` may change its options by name. [`tab:config_imagelevel_pretrain`]"""
     if tokenizer is None or isinstance(tokenizer, Mapping):
-        tokenizer = paper_changes(**{"position_kernel": "gaussian", **(tokenizer or {})})
+        tokenizer = paper_changes(**(tokenizer or {}))
     if all(options.get(name) is None for name in ("tokens", "budget", "partitioner")):
         options["budget"] = PAPER_BUDGET
     return from_scratch(base, pretrained, tokenizer, **options)

@@ -18,13 +18,14 @@ class SamplingOptions:
     patch: q, samples per side of a token.
     smallest_box: the shortest side of a sampled box in pixels; None is the patch.
     largest_box: the longest side; 0 means no limit. None means no limit too, except in a retrofit: two patches.
-    mix: where λ starts; 0 and 1 are not learned.
+    mix: where λ starts; 0 and 1 are not learned. background: β starts as normal noise of this standard deviation.
     """
 
     patch: int = 16
     smallest_box: int | None = None
     largest_box: int | None = None
     mix: float = 0.9
+    background: float = 0.0
 
     @property
     def boxes(self) -> tuple[int, int | None]:
@@ -78,7 +79,7 @@ class Sampler(nn.Module):
     """The extractor with its weights: λ = sigmoid(ℓ), and the background β.
 
     patch: q. smallest, largest: sides of the sampled boxes in pixels; `largest` None means no limit. mix: where λ starts; 0, which
-    hides the background, and 1, which shows it, are not learned.
+    hides the background, and 1, which shows it, are not learned. background: the standard deviation with which β starts.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Sampler(nn.Module):
         largest: int | None = None,
         mix: float = 0.9,
         backend: str = "auto",
+        background: float = 0.0,
     ) -> None:
         super().__init__()
         if patch < 1 or smallest < 1 or (largest is not None and largest < smallest):
@@ -101,7 +103,10 @@ class Sampler(nn.Module):
         start = torch.tensor(float(mix))
         self.logit = nn.Parameter(torch.logit(start)) if 0.0 < mix < 1.0 else None
         self.register_buffer("fixed_mix", None if self.logit is not None else start, persistent=False)
-        self.background = nn.Parameter(torch.zeros(channels, patch, patch))
+        if not background >= 0.0:
+            raise ValueError(f"β starts with a standard deviation of 0 or more, got {background}; 0 suits a retrofit")
+        shape = (channels, patch, patch)
+        self.background = nn.Parameter(background * torch.randn(shape) if background else torch.zeros(shape))
 
     fixed_mix: Tensor | None
 

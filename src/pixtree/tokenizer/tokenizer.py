@@ -97,8 +97,18 @@ def _names(value: Any) -> list[str]:
     return [one.name for one in fields(value) if not is_dataclass(getattr(value, one.name))]
 
 
+# Boxes are those of the regions, whatever their size, and positions are kernelised; λ and β start as in the authors' release.
 PAPER = Options().changed(
-    decision="features", similarity="gaussian", aggregation="raw", kernel="gaussian", compactness=0.0, mix=0.5
+    decision="features",
+    similarity="gaussian",
+    aggregation="raw",
+    kernel="gaussian",
+    compactness=0.0,
+    smallest_box=1,
+    largest_box=0,
+    mix=0.01,
+    background=0.1,
+    position_kernel="gaussian",
 )
 # The paper states neither γ nor φ; this γ gives its mean count of tokens at 224 px (benchmarks/paper_counts.py).
 PAPER_BUDGET = Criterion("aicc", penalty=3.6, rule="pixel", nodes="levels")
@@ -178,7 +188,7 @@ class Tokenizer(nn.Module):
         self.budget, self.options, self.backend = budget, chosen, backend
         self.normalisation = Normalisation(chosen.mean, chosen.std, channels)
         self.regions = region_encoder(chosen, backend)
-        self.sampler = Sampler(channels, sampling.patch, *sampling.boxes, sampling.mix, backend)
+        self.sampler = Sampler(channels, sampling.patch, *sampling.boxes, sampling.mix, backend, sampling.background)
         length, width = channels * sampling.patch**2, chosen.width
         self.projection = None if width is None else nn.Linear(length, width)
         self.positions = None
@@ -189,10 +199,12 @@ class Tokenizer(nn.Module):
 
     @classmethod
     def paper(cls, budget: Budget = PAPER_BUDGET, **changes: Any) -> "Tokenizer":
-        """The paper's own system: d = 8, Gaussian κ on f alone, AICC by the per-pixel rule, raw κ weights, learnable λ and β.
+        """The paper's own system: d = 8, Gaussian κ on f alone, AICC by the per-pixel rule, raw κ weights, learnable λ and β,
+        bounding boxes as they are, and kernel positions.
 
-        kernel, similarity: κ of the aggregation and of the tree; one of them decides both. Positions are hard bins, with which a
-        retrofit starts as its patch model; position_kernel="gaussian" gives the paper's kernel positions.
+        The recipes `retrofit` and `pretrain` and the models `pixtree_paper_vit_*` have the same preset, and so does
+        `retrofit(model, tokenizer=Tokenizer.paper())`. kernel, similarity: κ of the aggregation and of the tree; one of them
+        decides both.
 
         >>> import torch, pixtree
         >>> image = torch.zeros(1, 3, 32, 32)

@@ -19,8 +19,7 @@ import torch
 from evidence.records import PACKAGES, provenance, write_record
 from torch import Tensor
 
-from pixtree.evaluation.ablations import with_count
-from pixtree.evaluation.classification import best_count, features, neighbour_classes, outputs_of, probe_classes
+from pixtree.evaluation.classification import best_count, features, logits_and_count, neighbour_classes, outputs_of, probe_classes
 from pixtree.evaluation.classified_images import TEST, TRAIN, ClassifiedImages, classified_images
 from pixtree.evaluation.variants import Variant, cost_of, variant_of
 from pixtree.files import write_json
@@ -101,7 +100,7 @@ def measured(model: Any, data: Path) -> dict[str, Any]:
 def cost(model: Any, pictures: ClassifiedImages) -> dict[str, float | None]:
     """Tokens and GFLOPs; of a model whose criterion chooses the tokens, their mean count over some pictures alone."""
     if getattr(getattr(model, "tokenizer", None), "budget", None) == PAPER_BUDGET:
-        return {"tokens": outputs_of([model], pictures.limited(COUNTED), with_count)[0][:, -1].mean().item(), "gflops": None}
+        return {"tokens": outputs_of([model], pictures.limited(COUNTED), logits_and_count)[0][:, -1].mean().item(), "gflops": None}
     found = cost_of(model)
     return {"tokens": found.tokens, "gflops": found.gflops}
 

@@ -59,22 +59,22 @@ class Work(NamedTuple):
     """The arrays in which a tree grows, all in one slab; those of the next level exchange their parts with those of this one."""
 
     key: Any
+    ordered: Any
     pick: Any
     component: Any
     members: Any
-    ordered: Any
     start: Any
     place: Any
     slot: Any
     edges: Any
     length: Any
-    sorted_edges: Any
     sorted_length: Any
     rows: Any
     node: Any
     new_rows: Any
     new_node: Any
     names: Any  # empty unless regions have names, see `Place`
+    sorted_edges: Any  # in the place of `key` and `ordered`, which are free when edges are sorted
 
 
 def carved(slab: Any, counts: Sequence[int]) -> Iterator[Any]:
@@ -88,30 +88,22 @@ def carved(slab: Any, counts: Sequence[int]) -> Iterator[Any]:
 def work_counts(leaves: int, wide: int, on_grid: bool, named: bool) -> tuple[int, ...]:
     """Words of the arrays for a tree of `leaves` pixels, whose regions have rows of `wide` numbers."""
     half, quarter, edges = capacities(leaves, on_grid)
-    touching = (half + 1, half, 2 * edges, edges, 2 * edges, edges)
-    return (
-        2 * leaves,
-        leaves,
-        leaves,
-        leaves,
-        leaves,
-        half + 1,
-        *touching,
-        half * wide,
-        half,
-        quarter * wide,
-        quarter,
-        half if named else 0,
-    )
+    picking = (*key_counts(leaves, edges), leaves, leaves, leaves, half + 1)
+    return (*picking, half + 1, half, 2 * edges, edges, edges, half * wide, half, quarter * wide, quarter, half if named else 0)
+
+
+def key_counts(leaves: int, edges: int) -> tuple[int, int]:
+    """Words of `key` and `ordered`, which together have room for the sorted edges."""
+    return 2 * leaves, max(leaves, 2 * edges - 2 * leaves)
 
 
 def work_in(slab: Any, counts: Sequence[int], wide: int) -> Work:
     """The arrays of `work_counts` in a slab, each in its type."""
-    found = Work(*carved(slab, counts))
+    found = Work(*carved(slab, counts), sorted_edges=slab[: sum(counts[:2])])
     return found._replace(
         key=found.key.view(np.int64),
         edges=found.edges.view(np.uint64),
-        sorted_edges=found.sorted_edges.view(np.uint64),
+        sorted_edges=found.sorted_edges[: found.edges.size].view(np.uint64),
         rows=found.rows.view(np.float32).reshape(-1, wide),
         node=found.node.view(np.int32),
         new_rows=found.new_rows.view(np.float32).reshape(-1, wide),
@@ -161,8 +153,8 @@ def climb(known, features, count, touching, rounds, next_node, rule, work, tree,
     Returns the number of rounds, the next free node, the number of pieces, and their nodes.
     """
     leaves = features.shape[1]
-    key, pick, component, members, ordered, start, place, slot = work[:8]
-    edges, length, sorted_edges, sorted_length, rows, node, new_rows, new_node, names = work[8:]
+    key, ordered, pick, component, members, start, place, slot, edges, length, sorted_length = work[:11]
+    rows, node, new_rows, new_node, names, sorted_edges = work[11:]
     while touching > 0:
         cost = _WARD if rule.cost == _LIKELIHOOD and rounds < rule.ward_rounds else rule.cost
         if cost == _LIKELIHOOD:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from pixtree.kernels.tree import MOST_LEVELS, Cost, ExactCut, MergeRule
-from pixtree.kernels.tree.build.compiled import build, capacities, carved, check_size, kernel_rule
+from pixtree.kernels.tree.build.compiled import build, capacities, carved, check_size, kernel_rule, key_counts
 from pixtree.kernels.tree.build.compiled.adjacency import edges_of_grid, edges_of_regions
 from pixtree.kernels.tree.build.compiled.grouping import components_of_picks, gather_members, order_members
 from pixtree.kernels.tree.build.compiled.joining import region_energies
@@ -44,25 +44,25 @@ class FlatWork(NamedTuple):
     slot: Any
     edges: Any
     length: Any
-    sorted_edges: Any
     sorted_length: Any
     rows: Any
     new_rows: Any
+    sorted_edges: Any
 
 
 def flat_counts(leaves: int, wide: int) -> tuple[int, ...]:
-    """Words of these arrays, for regions whose rows have `wide` numbers."""
+    """Words of these arrays, but for the sorted edges, for regions whose rows have `wide` numbers."""
     half, quarter, edges = capacities(leaves, True)
-    return (2 * leaves, leaves, half + 1, half, 2 * edges, edges, 2 * edges, edges, half * wide, quarter * wide)
+    return (*key_counts(leaves, edges), half + 1, half, 2 * edges, edges, edges, half * wide, quarter * wide)
 
 
 def flat_work(slab: Any, counts: Sequence[int], wide: int) -> FlatWork:
     """The arrays in a slab, each in its type."""
-    found = FlatWork(*carved(slab, counts))
+    found = FlatWork(*carved(slab, counts), sorted_edges=slab[: sum(counts[:2])])
     return found._replace(
         key=found.key.view(np.int64),
         edges=found.edges.view(np.uint64),
-        sorted_edges=found.sorted_edges.view(np.uint64),
+        sorted_edges=found.sorted_edges[: found.edges.size].view(np.uint64),
         rows=found.rows.view(np.float32).reshape(-1, wide),
         new_rows=found.new_rows.view(np.float32).reshape(-1, wide),
     )
@@ -76,7 +76,7 @@ def grow_flat(known, features, shape, rule, tau, work, levels, offset, tree, zon
     """
     pick, component, members, start, node, above = levels
     leaves = features.shape[1]
-    key, ordered, place, slot, edges, length, sorted_edges, sorted_length, rows, new_rows = work
+    key, ordered, place, slot, edges, length, sorted_length, rows, new_rows, sorted_edges = work
     count = components_of_picks(leaves, pick, component, start, length, sorted_length)
     gather_members(leaves, count, component, start, members)
     order_members(count, start, members, key, pick, ordered)

@@ -58,7 +58,7 @@ def zones_of(planes: Any, number: NDArray[np.int32]) -> ZoneArrays:
 def zones_on_grid(planes: Any, shape: tuple[int, int], key: NDArray[np.int64]) -> ZoneArrays:
     """The zones of a whole image, from its planes and the keys of its pixels' picks: where few are 0, as in photographs, none."""
     fewest = fewest_in_zones(planes.shape[1])
-    if count_equals(key, planes.shape[1]) < fewest or count_beyond_pairs(planes.reshape(-1, *shape)) < fewest:
+    if count_equals(key, planes.shape[1]) < fewest or count_beyond_pairs(planes[0].reshape(shape)) < fewest:
         return NO_ZONES
     return zones_of(planes, np.arange(planes.shape[1], dtype=np.int32).reshape(shape))
 
@@ -72,18 +72,18 @@ def count_equals(key, pixels):
     return count
 
 
-def count_beyond_pairs(image: NDArray[np.float32]) -> int:
-    """How many pixels of an image (C, H, W) are in zones of three pixels or more.
+def count_beyond_pairs(values: NDArray[np.float32]) -> int:
+    """How many pixels are in zones of three pixels or more, by one plane (H, W): a bound from above on those in large zones.
 
-    Photographs that were enlarged have many pairs of equal pixels, which this finds in a fourth of the time that all zones take.
+    Photographs that were enlarged have many pairs of equal pixels, and this takes a fifth of the time that all zones take.
     """
-    right, below = ((image[:, :, 1:] == image[:, :, :-1]).all(0), (image[:, 1:] == image[:, :-1]).all(0))
-    equals = np.zeros(image.shape[1:], np.uint8)  # of every pixel, among its neighbours
+    right, below = values[:, 1:] == values[:, :-1], values[1:] == values[:-1]
+    equals = np.zeros(values.shape, np.uint8)  # of every pixel, among its neighbours
     for touched, same in ((equals[:, 1:], right), (equals[:, :-1], right), (equals[1:], below), (equals[:-1], below)):
         touched += same
     single = equals == 1
     pairs = np.count_nonzero(right & single[:, 1:] & single[:, :-1]) + np.count_nonzero(below & single[1:] & single[:-1])
-    return np.count_nonzero(equals) - 2 * pairs
+    return int(np.count_nonzero(equals) - 2 * pairs)
 
 
 @kernel

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
+import compare_speeds
 import torch
 from evidence.records import provenance, write_record
 from rich.progress import track
@@ -40,11 +40,7 @@ COLUMNS = [
 
 def photo(side: int) -> torch.Tensor:
     """The astronaut (NASA, public domain) at side × side, (3, side, side) uint8."""
-    from PIL import Image
-    from skimage import data
-
-    picture = Image.fromarray(data.astronaut()).resize((side, side), Image.Resampling.LANCZOS)
-    return torch.from_numpy(np.array(picture)).permute(2, 0, 1).contiguous()
+    return torch.from_numpy(compare_speeds.photo(side)).permute(2, 0, 1).contiguous()
 
 
 def baseline(name: str, image: torch.Tensor) -> Callable[[], Any]:

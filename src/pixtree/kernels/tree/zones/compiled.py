@@ -57,7 +57,8 @@ def zones_of(planes: Any, number: NDArray[np.int32]) -> ZoneArrays:
 
 def zones_on_grid(planes: Any, shape: tuple[int, int], key: NDArray[np.int64]) -> ZoneArrays:
     """The zones of a whole image, from its planes and the keys of its pixels' picks: where few are 0, as in photographs, none."""
-    if count_equals(key, planes.shape[1]) < fewest_in_zones(planes.shape[1]):
+    fewest = fewest_in_zones(planes.shape[1])
+    if count_equals(key, planes.shape[1]) < fewest or count_beyond_pairs(planes[0].reshape(shape)) < fewest:
         return NO_ZONES
     return zones_of(planes, np.arange(planes.shape[1], dtype=np.int32).reshape(shape))
 
@@ -69,6 +70,20 @@ def count_equals(key, pixels):
     for i in range(pixels):
         count += int(key[i] < _i8(2**32))
     return count
+
+
+def count_beyond_pairs(values: NDArray[np.float32]) -> int:
+    """How many pixels are in zones of three pixels or more, by one plane (H, W): a bound from above on those in large zones.
+
+    Photographs that were enlarged have many pairs of equal pixels, and this takes a fifth of the time that all zones take.
+    """
+    right, below = values[:, 1:] == values[:, :-1], values[1:] == values[:-1]
+    equals = np.zeros(values.shape, np.uint8)  # of every pixel, among its neighbours
+    for touched, same in ((equals[:, 1:], right), (equals[:, :-1], right), (equals[1:], below), (equals[:-1], below)):
+        touched += same
+    single = equals == 1
+    pairs = np.count_nonzero(right & single[:, 1:] & single[:, :-1]) + np.count_nonzero(below & single[1:] & single[:-1])
+    return int(np.count_nonzero(equals) - 2 * pairs)
 
 
 @kernel

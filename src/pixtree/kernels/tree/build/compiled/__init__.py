@@ -1,9 +1,9 @@
 """The tree, round by round, in numba: equal to the definition bit for bit.
 
-It is fast because the first round works on the pixel grid without an edge list; later rounds work on a symmetric adjacency in
-rows (planar graphs have few edges); ordering, merging, adjacency and picking are separate passes over arrays; the likelihood is
-computed in blocks, so that its logarithm vectorises; and all of it happens in one reused slab of memory, since fresh pages cost
-more than the arithmetic.
+It is fast because the first round picks on the pixel grid without an edge list; later rounds have each edge once, in one word
+(planar graphs have few edges); ordering, merging, adjacency and picking are separate passes over arrays, most of them without
+branches that depend on the image; the likelihood is computed in blocks, so that its logarithm vectorises; and all of it happens in
+one reused slab of memory, since fresh pages cost more than the arithmetic.
 
 Kernels that loop over channels have a parameter `known`: a tuple whose length is their number where that is known when compiling
 (3, or one of the widths of `lanes`; then those loops unroll), else empty.
@@ -22,10 +22,9 @@ from pixtree.kernels.arithmetic import CHANNELS_PER_LOG
 from pixtree.kernels.tree import Cost, Energy, MergeRule, Place, Tree
 from pixtree.kernels.tree.build import definition
 from pixtree.kernels.tree.build.compiled.adjacency import (
-    adjacency_of_grid,
-    adjacency_of_mask,
-    adjacency_of_regions,
-    image_sides,
+    edges_of_grid,
+    edges_of_mask,
+    edges_of_regions,
     vertex_numbers,
 )
 from pixtree.kernels.tree.build.compiled.grouping import components_of_picks, gather_members, order_members
@@ -44,42 +43,38 @@ NO_TREE_ZONES = TreeZones(*(np.empty(0, np.int32) for _ in range(4)))
 
 
 @register_jitable
-def capacities(leaves: int, on_grid: bool) -> tuple[int, int, int, int]:
-    """Most regions and adjacency slots, of the first level that has rows and of the level after it.
+def capacities(leaves: int, on_grid: bool) -> tuple[int, int, int]:
+    """Most regions of the first level that has rows and of the level after it, and most edges.
 
-    Every component has two members or more, so each level has at most half the regions; planar graphs have fewer than 3n edges,
-    which are in both rows.
+    Every component has two members or more, so each level has at most half the regions; planar graphs have fewer than 3n edges, and
+    the pixel grid has at most 3n sides between its components. One more may be written, but does not count.
     """
     if not on_grid:  # then the first level is the pixels themselves, and some may be alone
-        return leaves + 1, 4 * leaves + 2, leaves + 1, 4 * leaves + 2
+        return leaves + 1, leaves + 1, 2 * leaves + 1
     half = leaves // 2 + 1
-    quarter = half // 2 + 2
-    return half, 6 * half + 2, quarter, 6 * quarter + 2
+    return half, half // 2 + 2, 3 * half + 1
 
 
 class Work(NamedTuple):
     """The arrays in which a tree grows, all in one slab; those of the next level exchange their parts with those of this one."""
 
     key: Any
+    ordered: Any
     pick: Any
     component: Any
     members: Any
-    ordered: Any
     start: Any
-    best: Any
+    place: Any
     slot: Any
-    row: Any
-    neighbour: Any
+    edges: Any
     length: Any
+    sorted_length: Any
     rows: Any
     node: Any
-    new_row: Any
-    new_neighbour: Any
-    new_length: Any
     new_rows: Any
     new_node: Any
     names: Any  # empty unless regions have names, see `Place`
-    sides: Any  # of the image, see `image_sides`
+    sorted_edges: Any  # in the place of `key` and `ordered`, which are free when edges are sorted
 
 
 def carved(slab: Any, counts: Sequence[int]) -> Iterator[Any]:
@@ -92,23 +87,27 @@ def carved(slab: Any, counts: Sequence[int]) -> Iterator[Any]:
 
 def work_counts(leaves: int, wide: int, on_grid: bool, named: bool) -> tuple[int, ...]:
     """Words of the arrays for a tree of `leaves` pixels, whose regions have rows of `wide` numbers."""
-    half, edges, quarter, new_edges = capacities(leaves, on_grid)
-    here = (half + 1, half, half, half + 1, edges, edges, half * wide, half)
-    above = (quarter + 1, new_edges, new_edges, quarter * wide, quarter)
-    return (2 * leaves, leaves, leaves, leaves, leaves, *here, *above, half if named else 0, leaves // 4 + 1)
+    half, quarter, edges = capacities(leaves, on_grid)
+    picking = (*key_counts(leaves, edges), leaves, leaves, leaves, half + 1)
+    return (*picking, half + 1, half, 2 * edges, edges, edges, half * wide, half, quarter * wide, quarter, half if named else 0)
+
+
+def key_counts(leaves: int, edges: int) -> tuple[int, int]:
+    """Words of `key` and `ordered`, which together have room for the sorted edges."""
+    return 2 * leaves, max(leaves, 2 * edges - 2 * leaves)
 
 
 def work_in(slab: Any, counts: Sequence[int], wide: int) -> Work:
     """The arrays of `work_counts` in a slab, each in its type."""
-    found = Work(*carved(slab, counts))
+    found = Work(*carved(slab, counts), slab[: sum(counts[:2])])
     return found._replace(
         key=found.key.view(np.int64),
-        best=found.best.view(np.int32),
+        edges=found.edges.view(np.uint64),
+        sorted_edges=found.sorted_edges[: found.edges.size].view(np.uint64),
         rows=found.rows.view(np.float32).reshape(-1, wide),
         node=found.node.view(np.int32),
         new_rows=found.new_rows.view(np.float32).reshape(-1, wide),
         new_node=found.new_node.view(np.int32),
-        sides=found.sides.view(np.uint8),
     )
 
 
@@ -116,24 +115,23 @@ def work_in(slab: Any, counts: Sequence[int], wide: int) -> Work:
 def begin_grid(known, features, shape, place, rule, work, tree, next_node, zones):
     """The first round on the pixel grid, after its picks; fills the rows, nodes and adjacency of the regions that it makes.
 
-    features: planes (C, M). place: (first, stride), see `Place`. Returns the number of regions and the next free node.
+    features: planes (C, M). place: (first, stride), see `Place`. Returns the numbers of regions and edges, and the next free node.
     """
     leaves = features.shape[1]
-    height, width = shape
     key, pick, component, start, members = work.key, work.pick, work.component, work.start, work.members
-    count = components_of_picks(leaves, pick, component, start, work.neighbour, work.length)
+    count = components_of_picks(leaves, pick, component, start, work.length, work.sorted_length)
     gather_members(leaves, count, component, start, members)
     order_members(count, start, members, key, pick, work.ordered)
     rows, node, ordered, names = work.rows, work.node, work.ordered, work.names
     next_node = merge(
         known, (0,), features, count, start, ordered, node, key, pick, rows, node, tree, next_node, leaves, rule, zones
     )
-    image_sides(height, width, work.sides)
-    adjacency_of_grid(width, count, start, members, component, work.sides, work.row, work.neighbour, work.length, work.slot)
+    touching = edges_of_grid(shape, count, component, work.place, work.slot, work.edges, work.sorted_edges, work.length)
+    width = shape[1]
     for group in range(names.size and count):
         pixel = _i8(members[start[group]])
         names[group] = _u4(place[0] + pixel // width * place[1] + pixel % width)
-    return count, next_node
+    return count, touching, next_node
 
 
 @kernel
@@ -149,24 +147,23 @@ def begin_rows(features, node, rule, rows):
 
 
 @kernel
-def climb(known, features, count, rounds, next_node, rule, work, tree, level, zones):
-    """All rounds after round `rounds`, until nothing touches; fills `tree` and `level`.
+def climb(known, features, count, touching, rounds, next_node, rule, work, tree, level, zones):
+    """All rounds after round `rounds` with `count` regions and `touching` edges, until nothing touches; fills `tree` and `level`.
 
     Returns the number of rounds, the next free node, the number of pieces, and their nodes.
     """
     leaves = features.shape[1]
-    key, pick, component, members, ordered, start, best, slot = work[:8]
-    row, neighbour, length, rows, node = work[8:13]
-    new_row, new_neighbour, new_length, new_rows, new_node, names = work[13:19]
-    while row[count] > row[0]:
+    key, ordered, pick, component, members, start, place, slot, edges, length, sorted_length = work[:11]
+    rows, node, new_rows, new_node, names, sorted_edges = work[11:]
+    while touching > 0:
         cost = _WARD if rule.cost == _LIKELIHOOD and rounds < rule.ward_rounds else rule.cost
         if cost == _LIKELIHOOD:
             region_energies(known, count, rows, rule)
-        pick_regions(known, cost, count, row, neighbour, length, rows, rule, names, best, key, pick)
+        pick_regions(known, cost, count, edges[:touching], length, rows, rule, names, key, pick)
         if rounds == 0 and zones.top.size > 0:
             pick_zones(features, rule.cost, zones, key, pick)
         rounds += 1
-        groups = components_of_picks(count, pick, component, start, ordered, new_neighbour)
+        groups = components_of_picks(count, pick, component, start, ordered, sorted_length)
         gather_members(count, groups, component, start, members)
         order_members(groups, start, members, key, pick, ordered)
         before = next_node
@@ -176,10 +173,7 @@ def climb(known, features, count, rounds, next_node, rule, work, tree, level, zo
         level[before:next_node] = rounds
         for group in range(names.size and groups):
             names[group] = names[members[start[group]]]  # the first member is never before its group
-        adjacency_of_regions(groups, start, members, component, row, neighbour, length, new_row, new_neighbour, new_length, slot)
-        row, new_row = new_row, row
-        neighbour, new_neighbour = new_neighbour, neighbour
-        length, new_length = new_length, length
+        touching = edges_of_regions(touching, groups, component, place, slot, edges, length, sorted_edges, sorted_length)
         rows, new_rows = new_rows, rows
         node, new_node = new_node, node
         count = groups
@@ -250,7 +244,7 @@ def build(features: Tensor, inside: Tensor, rule: MergeRule, picks: bool = False
         zones, next_node = grow_zones(known, planes, found, compiled_rule, tree, level)
         if zones.top.size:
             pick_zones(planes, rule.cost, zones, work.key, work.pick)
-        count, next_node = begin_grid(known, planes, shape, origin, compiled_rule, work, tree, next_node, zones)
+        count, touching, next_node = begin_grid(known, planes, shape, origin, compiled_rule, work, tree, next_node, zones)
         level[leaves:next_node] = rounds = 1
     else:
         number = vertex_numbers(inside)
@@ -258,8 +252,10 @@ def build(features: Tensor, inside: Tensor, rule: MergeRule, picks: bool = False
         count, rounds = leaves, 0
         work.node[:leaves] = np.arange(leaves, dtype=np.int32)
         begin_rows(planes, work.node[:leaves], compiled_rule, work.rows)
-        adjacency_of_mask(number, NO_TREE_ZONES.root, work.row, work.neighbour, work.length)
-    rounds, next_node, pieces, node = climb(known, planes, count, rounds, next_node, compiled_rule, work, tree, level, zones)
+        touching = edges_of_mask(number, NO_TREE_ZONES.root, work.edges, work.length)
+    rounds, next_node, pieces, node = climb(
+        known, planes, count, touching, rounds, next_node, compiled_rule, work, tree, level, zones
+    )
     if logarithmic:
         finish_gains(next_node - leaves, leaves, left, right, gain, energy, factors)
     join_pieces(pieces, node, next_node, leaves, rounds + 1, parent, left, right, level, altitude, gain, picked)
@@ -279,9 +275,9 @@ def grow_zones(known: Any, planes: Any, found: ZoneArrays, rule: Any, tree: Any,
     work = work_in(scratch("zones", sum(counts) + len(counts)), counts, wide)
     work.node[: pixels.size] = pixels
     begin_rows(planes, pixels, rule, work.rows)
-    adjacency_of_mask(vertex[found.number], found.root[pixels], work.row, work.neighbour, work.length)
+    touching = edges_of_mask(vertex[found.number], found.root[pixels], work.edges, work.length)
     gaussian = rule._replace(cost=_GAUSSIAN)  # the cost of equal pixels is 0, so that the hash of an edge decides
-    _, next_node, count, node = climb(known, planes, pixels.size, 0, leaves, gaussian, work, tree, level, NO_TREE_ZONES)
+    _, next_node, count, node = climb(known, planes, pixels.size, touching, 0, leaves, gaussian, work, tree, level, NO_TREE_ZONES)
     level[leaves:next_node] = 1
     left, picked = tree[1], tree[5]
     if picked.size:

@@ -7,7 +7,7 @@ from pixtree.runtime.jit import inlined, kernel
 
 _i8, _u4, _u8 = np.int64, np.uint32, np.uint64
 _UNSEEN = _u4(0xFFFFFFFF)
-_FEW, _MANY = 8, 48  # members up to which ranks are counted, and from which on insertion is too slow
+_FEW, _MANY = 16, 48  # members up to which ranks are counted, and from which on insertion is too slow
 
 
 @kernel
@@ -19,10 +19,12 @@ def components_of_picks(count, pick, component, start, top, number):
     scratch for `count` words each.
     """
     regions = _u8(count)
+    for region in range(regions):  # loops of one statement each, which vectorise
+        top[region] = pick[pick[region]]
     for region in range(regions):
-        other = pick[region]
-        stands = pick[other] == region and region <= other
-        top[region] = _u4(region) if stands else other
+        mutual = _u4(top[region] == _u4(region))
+        top[region] = min(pick[region], _u4(region) | _u4(mutual - _u4(1)))  # the second is the largest word unless mutual
+    for region in range(regions):
         number[region] = _UNSEEN
     for region in range(regions):
         component[region] = top[top[region]]
@@ -35,14 +37,12 @@ def components_of_picks(count, pick, component, start, top, number):
         while top[last] != last:
             last = top[last]
         top[region] = last  # later walks that come by end here
-        label = number[last]
-        new = label == _UNSEEN  # a coin's toss, so selects instead of branches
-        label = found if new else label
-        number[last] = label
-        component[region] = label
-        size = _u4(0) if new else start[label + _u4(1)]
-        start[label + _u4(1)] = size + _u4(1)
-        found = _u4(found + _u4(new))
+        label = min(number[last], found)
+        new = _u4(label == found)  # a coin's toss, so arithmetic instead of branches
+        number[last] = component[region] = label
+        size = _u8(label) + _u8(1)
+        start[size] = _u4(start[size] * (_u4(1) - new) + _u4(1))
+        found = _u4(found + new)
     return _i8(found)
 
 
@@ -77,38 +77,37 @@ def joins_before(x, x_key, y, y_key, pick):
 @kernel
 def order_members(groups, start, members, key, pick, ordered):
     """ordered = the members of every component in the order in which they join."""
-    few = np.empty(_FEW, np.int64)
+    few, ranks = np.empty(_FEW, np.int64), np.empty(_FEW, np.uint64)
     for group in range(_u8(groups)):
-        begin = _i8(start[group])
-        size = _i8(start[group + _u8(1)]) - begin
-        if size <= 2:  # a mutual pair: one edge, the smaller number first
-            for i in range(begin, begin + size):
-                ordered[i] = members[i]
-        elif size > _MANY:
-            rest = zones_first(begin, size, members, key, ordered)
-            heap_sort(rest, begin + size - rest, key, pick, ordered)
-        elif size > _FEW or not rank_members(begin, size, members, key, few, ordered):
-            insert_members(begin, size, members, key, pick, ordered)
+        begin, size = _u8(start[group]), _u8(start[group + _u8(1)] - start[group])
+        if size == _u8(2):  # a mutual pair: one edge, the smaller number first
+            ordered[begin] = members[begin]
+            ordered[begin + _u8(1)] = members[begin + _u8(1)]
+        elif size > _u8(_FEW) or not rank_members(begin, size, members, key, few, ranks, ordered):
+            if size > _u8(_MANY):
+                sort_many(_i8(begin), _i8(size), members, key, pick, ordered)
+            else:
+                insert_members(_i8(begin), _i8(size), members, key, pick, ordered)
 
 
 @inlined
-def rank_members(begin, size, members, key, few, ordered):
+def rank_members(begin, size, members, key, few, ranks, ordered):
     """Order a few members by counting how many keys come before each, without branches; returns whether the keys decide alone.
 
     The mutual pair has picked one edge, so its two keys are equal, and the smaller number comes first. One more pair of equal
     keys, and the keys alone do not decide.
     """
-    first, many, ties = _u8(begin), _u8(size), _u8(0)
-    for i in range(many):
-        few[i] = key[members[first + i]]
-    for i in range(many):
-        rank, own = _u8(0), few[i]
+    ties = _u8(0)
+    for i in range(size):
+        few[i], rank = key[members[begin + i]], _u8(0)
         for j in range(i):
-            rank += _u8(few[j] <= own)
-            ties += _u8(few[j] == own)
-        for j in range(i + _u8(1), many):
-            rank += _u8(few[j] < own)
-        ordered[first + rank] = members[first + i]
+            before = _u8(few[i] < few[j])
+            ranks[j] += before
+            rank += _u8(1) - before
+            ties += _u8(few[i] == few[j])
+        ranks[i] = rank
+    for i in range(size):
+        ordered[begin + ranks[i]] = members[begin + i]
     return ties == _u8(1)
 
 
@@ -123,6 +122,13 @@ def insert_members(begin, size, members, key, pick, ordered):
             ordered[j] = ordered[j - 1]
             j -= 1
         ordered[j] = x
+
+
+@kernel
+def sort_many(begin, size, members, key, pick, ordered):
+    """The same for components of any size, with flat zones first."""
+    rest = zones_first(begin, size, members, key, ordered)
+    heap_sort(rest, begin + size - rest, key, pick, ordered)
 
 
 @inlined
@@ -143,7 +149,7 @@ def zones_first(begin, size, members, key, ordered):
 
 @kernel
 def heap_sort(begin, size, key, pick, ordered):
-    """The same for components of any size in O(n log n), in place."""
+    """Order members in O(n log n), in place."""
     root, end = size // 2, size
     while end > 1:
         if root > 0:

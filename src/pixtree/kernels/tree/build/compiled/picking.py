@@ -7,6 +7,7 @@ import numpy as np
 from pixtree.kernels.arithmetic import CHANNELS_PER_LOG
 from pixtree.kernels.arithmetic.compiled import bits_of, edge_hash, length_power, log_at_least_one, order_key
 from pixtree.kernels.tree import Cost
+from pixtree.kernels.tree.build.compiled.adjacency import ends
 from pixtree.kernels.tree.build.compiled.lanes import LARGEST_LOGS, in_lanes, multiply_groups, union_factors
 from pixtree.kernels.tree.zones.compiled import squared_distance
 from pixtree.runtime.jit import inlined, kernel
@@ -14,7 +15,8 @@ from pixtree.runtime.jit import inlined, kernel
 _f4, _i4, _u4, _i8, _u8 = np.float32, np.int32, np.uint32, np.int64, np.uint64
 _ONE, _ZERO = _f4(1.0), _f4(0.0)
 _BLOCK = 256  # edges whose costs are computed together
-_FAR, _FAR_BITS = _i8(2**63 - 1), _i4(2**31 - 1)
+_FAR, _FAR_BITS = _i8(2**63 - 1), _i8(2**31 - 1)
+_UPPER, _LOWER = _i8(-(2**32)), _i8(2**32 - 1)  # halves of an offer
 _GROUP = CHANNELS_PER_LOG
 ZONE_KEY = _i8(-(2**63))  # of the pixels of a flat zone: before all others
 MAGNITUDE = _i8(2**31 - 1)  # the bits of a cost without its sign, which marks blended pixels
@@ -156,10 +158,10 @@ def energy_growth(count, channels, steps, deviations, products, sizes, energies,
 
 
 @inlined
-def gather_edges(count, channels, cost, firsts, seconds, rows, steps, deviations, products, sizes, energies, growth):
+def gather_edges(count, channels, cost, edges, rows, steps, deviations, products, sizes, energies, growth):
     """Values of their rows that the costs of a block of edges need; for the cosine and Tanimoto kernels, the costs themselves."""
     for i in range(count):
-        a, b = _u8(firsts[i]), _u8(seconds[i])
+        a, b = ends(edges[i])
         if cost == _COSINE or cost == _TANIMOTO:
             growth[i] = dissimilarity(a, b, rows, channels, cost)
         else:
@@ -174,11 +176,11 @@ def gather_edges(count, channels, cost, firsts, seconds, rows, steps, deviations
 
 
 @inlined
-def growth_in_lanes(known, count, firsts, seconds, rows, rule, terms, factors, sizes, energies, growth):
+def growth_in_lanes(known, count, edges, rows, rule, terms, factors, sizes, energies, growth):
     """`gather_edges` and `energy_growth` of rows in lanes."""
     lanes = len(known)
     for i in range(count):
-        a, b = _u8(firsts[i]), _u8(seconds[i])
+        a, b = ends(edges[i])
         size = rows[a, lanes] + rows[b, lanes]
         spread, scale = rows[a, lanes] * rows[b, lanes] / size, rule.inverse_floor / size
         union_factors(known, rows, a, b, spread, scale, terms, i)
@@ -208,51 +210,64 @@ def tie_goes_to(region, new, old, names):
 
 
 @inlined
-def offer(region, other, cost_bits, names, best, pick):
-    """Let a region pick `other` if that is cheaper than its pick so far; selects replace branches, which would be mispredicted."""
-    had, has = best[region], pick[region]
-    cheaper = cost_bits < had
-    if cost_bits == had:  # rare
-        cheaper = tie_goes_to(region, other, has, names)
-    best[region] = cost_bits if cheaper else had
-    pick[region] = other if cheaper else has
+def offer(region, word, best):
+    """Let a region pick a neighbour that is cheaper than its pick so far; returns whether it costs the same.
+
+    A word is the bits of the cost, then the neighbour: one comparison, and a select, since a branch would be mispredicted.
+    """
+    had = best[region]
+    best[region] = word if word < (had & _UPPER) else had
+    return (word ^ had) & _UPPER == 0
+
+
+@inlined
+def settle_tie(region, word, names, best):
+    """Offer a neighbour again that cost the same as the pick at that time, now with the rule for ties."""
+    had = best[region]
+    if (word ^ had) & _UPPER == 0 and tie_goes_to(region, _u8(word & _LOWER), _u8(had & _LOWER), names):
+        best[region] = word
+
+
+@inlined
+def offer_edges(count, edges, growth, names, tied, best):
+    """Offer the edges of a block to both their ends. tied: scratch for the numbers of those that need the rule for ties."""
+    ties = _u8(0)
+    for i in range(count):
+        a, b = ends(edges[i])
+        upper = _i8(bits_of(growth[i] + _ZERO)) << _i8(32)
+        tied[ties] = _u4(i)
+        ties += _u8(offer(a, upper | _i8(b), best) | offer(b, upper | _i8(a), best))
+    for i in tied[:ties]:
+        a, b = ends(edges[i])
+        upper = _i8(bits_of(growth[i] + _ZERO)) << _i8(32)
+        settle_tie(a, upper | _i8(b), names, best)
+        settle_tie(b, upper | _i8(a), names, best)
 
 
 @kernel
-def pick_regions(known, cost, count, row, neighbour, length, rows, rule, names, best, key, pick):
-    """Each region's cheapest neighbour; an edge is costed once, from its smaller end, and offered to both.
+def pick_regions(known, cost, count, edges, length, rows, rule, names, key, pick):
+    """Each region's cheapest neighbour.
 
-    names: (R,) uint32 in ascending order, or empty, by which edges are hashed where costs are equal.
+    edges (E,), length (E,): see `adjacency`. names: (R,) uint32 in ascending order, or empty, by which edges are hashed where costs
+    are equal.
 
     Works in blocks: gather what the edges need, then loops over the block that vectorise, then the offers.
     """
     channels = len(known) if len(known) > 0 else rule.channels
-    firsts, seconds, bits = np.empty(_BLOCK, np.uint32), np.empty(_BLOCK, np.uint32), np.empty(_BLOCK, np.int32)
     steps, deviations = np.empty((channels, _BLOCK), np.float32), np.empty((channels, _BLOCK), np.float32)
     products, sizes, energies = np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.float32)
     scales, factors = np.empty(_BLOCK, np.float32), np.empty((LARGEST_LOGS, _BLOCK), np.float32)
     terms = np.ones((_BLOCK if in_lanes(known) else 1, LARGEST_LOGS * _GROUP), np.float32)
-    growth, lengths = np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.float32)
-    one, total = _u8(1), _u8(count)
-    for region in range(total):
-        best[region] = _FAR_BITS
-        pick[region] = _u4(region)
-    region, e = _u8(0), _u8(row[0])
-    while region < total:
-        filled = _u8(0)
-        while region < total and filled < _u8(_BLOCK):
-            end = min(_u8(row[region + one]), e + (_u8(_BLOCK) - filled))
-            while e < end:  # no branch on the outcome, which is a coin's: a slot that does not count is written again
-                other = neighbour[e]
-                firsts[filled], seconds[filled], lengths[filled] = _u4(region), other, _f4(length[e])
-                filled += one if other > region else _u8(0)
-                e += one
-            if e == _u8(row[region + one]):
-                region += one
+    growth, tied = np.empty(_BLOCK, np.float32), np.empty(_BLOCK + 1, np.uint32)
+    for region in range(_u8(count)):
+        key[region] = _FAR_BITS << _i8(32) | _i8(region)
+    for begin in range(0, edges.size, _BLOCK):
+        some, lengths = edges[begin : begin + _BLOCK], length[begin : begin + _BLOCK]
+        filled = _u8(some.size)
         if cost == _LIKELIHOOD and in_lanes(known):
-            growth_in_lanes(known, filled, firsts, seconds, rows, rule, terms, factors, sizes, energies, growth)
+            growth_in_lanes(known, filled, some, rows, rule, terms, factors, sizes, energies, growth)
         else:
-            gather_edges(filled, channels, cost, firsts, seconds, rows, steps, deviations, products, sizes, energies, growth)
+            gather_edges(filled, channels, cost, some, rows, steps, deviations, products, sizes, energies, growth)
             if cost == _LIKELIHOOD:
                 energy_growth(
                     filled, channels, steps, deviations, products, sizes, energies, rule.inverse_floor, scales, factors[0], growth
@@ -264,15 +279,12 @@ def pick_regions(known, cost, count, row, neighbour, length, rows, rule, names, 
                 growth[i] *= products[i] / sizes[i]
         if cost >= _WARD:
             over_lengths(growth, lengths, filled, rule.length_quarters)
-        for i in range(filled):
-            bits[i] = bits_of(growth[i] + _ZERO)
-        for i in range(filled):
-            a, b, k = firsts[i], seconds[i], bits[i]
-            offer(a, b, k, names, best, pick)
-            offer(b, a, k, names, best, pick)
-    for region in range(total):
-        other = _u8(pick[region])
-        key[region] = order_key(best[region], known_as(min(region, other), names), known_as(max(region, other), names))
+        offer_edges(filled, some, growth, names, tied, key)
+    for region in range(_u8(count)):
+        other = _u8(key[region] & _LOWER)
+        pick[region] = _u4(other)
+        first, second = known_as(min(region, other), names), known_as(max(region, other), names)
+        key[region] = order_key(_i4(key[region] >> _i8(32)), first, second)
 
 
 @inlined
@@ -280,7 +292,7 @@ def over_lengths(growth, lengths, count, quarters):
     """growth /= length^(quarters / 4)."""
     if quarters == 2:  # the default, in a loop of its own so that it vectorises
         for i in range(count):
-            growth[i] /= np.sqrt(lengths[i])
+            growth[i] /= np.sqrt(_f4(_i4(lengths[i])))  # vectors convert int32 faster than uint32
     else:
         for i in range(count):
-            growth[i] /= length_power(lengths[i], quarters)
+            growth[i] /= length_power(_f4(lengths[i]), quarters)

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from pixtree.kernels.tree import MOST_LEVELS, Cost, ExactCut, MergeRule
-from pixtree.kernels.tree.build.compiled import build, capacities, carved, check_size, kernel_rule
-from pixtree.kernels.tree.build.compiled.adjacency import adjacency_of_grid, adjacency_of_regions, image_sides
+from pixtree.kernels.tree.build.compiled import build, capacities, carved, check_size, kernel_rule, key_counts
+from pixtree.kernels.tree.build.compiled.adjacency import edges_of_grid, edges_of_regions
 from pixtree.kernels.tree.build.compiled.grouping import components_of_picks, gather_members, order_members
 from pixtree.kernels.tree.build.compiled.joining import region_energies
 from pixtree.kernels.tree.build.compiled.lanes import known_channels
@@ -40,35 +40,31 @@ class FlatWork(NamedTuple):
 
     key: Any
     ordered: Any
-    best: Any
+    place: Any
     slot: Any
-    row: Any
-    neighbour: Any
+    edges: Any
     length: Any
+    sorted_length: Any
     rows: Any
-    new_row: Any
-    new_neighbour: Any
-    new_length: Any
     new_rows: Any
-    sides: Any
+    sorted_edges: Any
 
 
 def flat_counts(leaves: int, wide: int) -> tuple[int, ...]:
-    """Words of these arrays, for regions whose rows have `wide` numbers."""
-    half, edges, quarter, new_edges = capacities(leaves, True)
-    above = (quarter + 1, new_edges, new_edges, quarter * wide, leaves // 4 + 1)
-    return (2 * leaves, leaves, half, half, half + 1, edges, edges, half * wide, *above)
+    """Words of these arrays, but for the sorted edges, for regions whose rows have `wide` numbers."""
+    half, quarter, edges = capacities(leaves, True)
+    return (*key_counts(leaves, edges), half + 1, half, 2 * edges, edges, edges, half * wide, quarter * wide)
 
 
 def flat_work(slab: Any, counts: Sequence[int], wide: int) -> FlatWork:
     """The arrays in a slab, each in its type."""
-    found = FlatWork(*carved(slab, counts))
+    found = FlatWork(*carved(slab, counts), slab[: sum(counts[:2])])
     return found._replace(
         key=found.key.view(np.int64),
-        best=found.best.view(np.int32),
+        edges=found.edges.view(np.uint64),
+        sorted_edges=found.sorted_edges[: found.edges.size].view(np.uint64),
         rows=found.rows.view(np.float32).reshape(-1, wide),
         new_rows=found.new_rows.view(np.float32).reshape(-1, wide),
-        sides=found.sides.view(np.uint8),
     )
 
 
@@ -80,24 +76,22 @@ def grow_flat(known, features, shape, rule, tau, work, levels, offset, tree, zon
     """
     pick, component, members, start, node, above = levels
     leaves = features.shape[1]
-    height, width = shape
-    key, ordered, best, slot, row, neighbour, length, rows, new_row, new_neighbour, new_length, new_rows, sides = work
-    count = components_of_picks(leaves, pick, component, start, neighbour, length)
+    key, ordered, place, slot, edges, length, sorted_length, rows, new_rows, sorted_edges = work
+    count = components_of_picks(leaves, pick, component, start, length, sorted_length)
     gather_members(leaves, count, component, start, members)
     order_members(count, start, members, key, pick, ordered)
     sum_up(known, (0,), features, count, start, ordered, rows, rule, zone_size)
     region_energies(known, count, rows, rule)
     made, nodes = _i8(0), node[leaves:]
     made = name_nodes(known, (0,), tau, features, count, start, ordered, node, above, rows, nodes, tree, made, rule, zone_size)
-    image_sides(height, width, sides)
-    adjacency_of_grid(width, count, start, members, component, sides, row, neighbour, length, slot)
+    touching = edges_of_grid(shape, count, component, place, slot, edges, sorted_edges, length)
     offset[0], offset[1] = 0, leaves
     rounds, here, begin = 1, leaves, count + 1
-    while row[count] > row[0]:
+    while touching > 0:
         cost = _WARD if rule.cost == _LIKELIHOOD and rounds < rule.ward_rounds else rule.cost
         picks, group, some, starts = pick[here:], component[here:], members[here:], start[begin:]
-        pick_regions(known, cost, count, row, neighbour, length, rows, rule, slot[:0], best, key, picks)
-        groups = components_of_picks(count, picks, group, starts, ordered, new_neighbour)
+        pick_regions(known, cost, count, edges[:touching], length, rows, rule, slot[:0], key, picks)
+        groups = components_of_picks(count, picks, group, starts, ordered, sorted_length)
         gather_members(count, groups, group, starts, some)
         order_members(groups, starts, some, key, picks, ordered)
         sum_up(known, (), rows, groups, starts, ordered, new_rows, rule, zone_size)
@@ -107,10 +101,7 @@ def grow_flat(known, features, shape, rule, tau, work, levels, offset, tree, zon
         made = name_nodes(
             known, (), tau, rows, groups, starts, ordered, nodes, upper, new_rows, new_nodes, tree, made, rule, zone_size
         )
-        adjacency_of_regions(groups, starts, some, group, row, neighbour, length, new_row, new_neighbour, new_length, slot)
-        row, new_row = new_row, row
-        neighbour, new_neighbour = new_neighbour, neighbour
-        length, new_length = new_length, length
+        touching = edges_of_regions(touching, groups, group, place, slot, edges, length, sorted_edges, sorted_length)
         rows, new_rows = new_rows, rows
         rounds += 1
         here += count

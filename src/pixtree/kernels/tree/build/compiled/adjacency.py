@@ -4,11 +4,7 @@ Row A of an adjacency is neighbour[row[A]:row[A + 1]], with the pixel edges shar
 Slot 0 is never used, so that a zero in `slot` means "not seen".
 """
 
-from typing import Any
-
 import numpy as np
-import torch
-from torch import Tensor
 
 from pixtree.runtime.jit import kernel
 
@@ -135,9 +131,3 @@ def adjacency_of_mask(number, zone, row, neighbour, length):
                     free += 1
             vertex += 1
             row[vertex] = _u4(free)
-
-
-def vertex_numbers(inside: Tensor) -> Any:
-    """Vertex number of every pixel inside the mask, (H, W) int32, −1 outside."""
-    number = inside.flatten().cumsum(0) - 1
-    return number.masked_fill(~inside.flatten(), -1).view(inside.shape).to(torch.int32).numpy()

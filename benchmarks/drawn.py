@@ -48,6 +48,33 @@ def shapes(
     )
 
 
+def graphic(seed: int, smooth: bool = False, height: int = 60, width: int = 80) -> Picture:
+    """Boxes, discs, lines and words on top of each other around a patch of noise, (height, width, 3); smooth: anti-aliased."""
+    generator, finer = np.random.default_rng(seed), 3 if smooth else 1
+
+    def colour() -> tuple[int, ...]:
+        return tuple(int(value) for value in generator.integers(0, 256, 3))
+
+    def corners(least: int, most: int) -> list[int]:
+        left, top = (int(generator.integers(0, side - least)) for side in (width, height))
+        return [
+            finer * value
+            for value in (left, top, left + int(generator.integers(least, most)), top + int(generator.integers(least, most)))
+        ]
+
+    image = Image.new("RGB", (width * finer, height * finer), colour())
+    draw = ImageDraw.Draw(image)
+    for _ in range(generator.integers(1, 7)):
+        (draw.ellipse if generator.random() < 0.5 else draw.rectangle)(corners(4, 40), fill=colour())
+    for _ in range(generator.integers(0, 4)):
+        draw.line(corners(2, 60), fill=colour(), width=int(generator.integers(1, 3)) * finer)
+    draw.text(corners(2, 3)[:2], "ab 12", fill=colour())
+    found = np.array(image.resize((width, height), Image.Resampling.BOX))
+    patch = generator.integers(0, 256, (height // 3, width // 3, 3), dtype=np.uint8)
+    found[: height // 3, : width // 3] = patch // 16 + 120
+    return found
+
+
 def text() -> Picture:
     """Black letters on white, not anti-aliased, (40, 120, 3)."""
     image = Image.new("1", (120, 40), 1)
@@ -78,10 +105,38 @@ def shipped(name: str, step: int = 2) -> Picture:
     return np.ascontiguousarray(image[..., :3] if image.ndim == 3 else np.repeat(image[..., None], 3, axis=2))
 
 
-def screenshot() -> Picture:
+def spiral(side: int = 200, step: int = 10) -> Picture:
+    """A line, 2 pixels wide, that winds to the middle, and one of 1 pixel next to it that touches a darker block, (side, side, 3).
+
+    Between the block and the background the thin line is a blend of both, so all of it stops being a zone.
+    """
+    image = np.full((side, side, 3), 240, np.uint8)
+    for offset, width, colour in ((0, 2, (180, 30, 30)), (5, 1, (140, 140, 200))):
+        top, left, bottom, right = offset, offset, side - offset, side - offset
+        while bottom - top > 2 * step:
+            image[top : top + width, left - (step if left > offset else 0) : right] = colour
+            image[top:bottom, right - width : right] = colour
+            image[bottom - width : bottom, left:right] = colour
+            image[top + step : bottom, left : left + width] = colour
+            top, left, bottom, right = top + step, left + step, bottom - step, right - step
+    image[2:5, 60:90] = (30, 30, 160)
+    return image
+
+
+def collage() -> Picture:
+    """A photograph among flat areas, (300, 400, 3)."""
+    from skimage import data
+
+    image = np.full((300, 400, 3), (240, 240, 235), np.uint8)
+    image[20:80, 30:360], image[120:280, 20:30] = (20, 90, 160), (200, 20, 20)
+    image[100:, 150:] = data.astronaut()[100:300, 100:350]
+    return image
+
+
+def screenshot(top: int = 0, left: int = 0, height: int = 240, width: int = 320) -> Picture:
     """A part of a screenshot of the web app."""
     with Image.open(SCREENSHOT) as image:
-        return np.array(image.convert("RGB"))[:240, :320]
+        return np.array(image.convert("RGB"))[top : top + height, left : left + width]
 
 
 DRAWN: dict[str, Callable[[], Picture]] = {
@@ -95,6 +150,8 @@ DRAWN: dict[str, Callable[[], Picture]] = {
     "horse": lambda: shipped("horse"),
     "checkerboard": lambda: shipped("checkerboard"),
     "screenshot": screenshot,
+    "spiral": spiral,
+    "collage": collage,
 }
 
 

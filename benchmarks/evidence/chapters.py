@@ -167,8 +167,8 @@ WORDS = {
     "select_snap": "Shows what snapping does to rough masks, and to masks that were right already, which it harms a little.",
     "app": "Shows times on a machine that draws in software; a graphics card makes frames faster.",
     "speed": "Shows time and memory of trees and cuts, compared with the usual superpixel methods, on one photo.",
-    "zones": "Shows that drawn images are cut along their shapes. At this count the rims of anti-aliased shapes, as in the pie and "
-    "the checkerboard, compete with the shapes for regions.",
+    "zones": "Shows that drawn images are cut along their shapes. With as many regions as zones, the rims of anti-aliased shapes, "
+    "as in the checkerboard, compete with the shapes for regions; the solid parts of all shapes are recovered nevertheless.",
     "versions_speed": "Compares the present sources with version 0.2.0, and nested cuts with OpenCV's SEEDS.",
     "newcomer": "Shows the first minutes after a clone on a busy machine.",
     "mutation": "Shows which share of small changes to the sources makes a test fail.",

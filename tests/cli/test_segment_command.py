@@ -43,6 +43,18 @@ def test_the_default_is_200_regions_in_a_label_map(photo, out):
     assert f"200 regions: {out / 'labels.png'}" in result.output
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_small_image_has_one_region_per_pixel_by_default_and_no_more_when_asked(tmp_path, out, masked):
+    Image.fromarray(np.arange(240, dtype=np.uint8).reshape(10, 8, 3)).save(tmp_path / "small.png")
+    Image.fromarray(np.repeat([0, 255], 40).reshape(10, 8).astype(np.uint8)).save(tmp_path / "mask.png")
+    mask, pixels = (["--mask", tmp_path / "mask.png"], 40) if masked else ([], 80)
+    command = ["segment", tmp_path / "small.png", "-o", out / "labels.png", *mask]
+    assert_refused(run(*command, "--tokens", pixels + 1), out, f"at most {pixels} regions, got {pixels + 1}; ask for fewer")
+    result = run(*command)
+    assert result.exit_code == 0, result.output
+    assert f"{pixels} regions: {out / 'labels.png'}" in result.output
+
+
 @pytest.mark.parametrize("name", ["a.png", "a.tif", "a.tiff", "a.npz", "a.geojson", "a.coco.json"])
 def test_the_suffix_decides_the_format(photo, out, name):
     result = run("segment", photo, "-o", out / name, "--tokens", 7)
@@ -197,8 +209,7 @@ def test_every_command_takes_a_window_and_a_page(tmp_path, out, command):
     assert_refused(
         run(*given, "--page", 1, "--window", "low"), out, "--window is auto or two numbers with a comma between, got 'low'"
     )
-    few = ["--tokens", 4] if command == "segment" else []
-    result = run(*given, "--page", 1, "--window", "-160,240", *few)
+    result = run(*given, "--page", 1, "--window", "-160,240")
     assert result.exit_code == 0, result.output
     assert target.exists()
 

@@ -1,14 +1,20 @@
 """The site builds without a warning, its links lead somewhere, and it misses no public name, command, folder and picture."""
 
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
 from urllib.parse import unquote, urldefrag
 
+import numpy as np
 import pytest
 import typer
+from evidence.renderers import PROGRAMS
 from pages import PAGES, ROOT, blocks
+from PIL import Image
+from renderers import needs
+from zone_rule import cuts_a_zone, keeps_the_rule, solid_zones
 
 import pixtree
 from pixtree.cli.main import app
@@ -80,6 +86,30 @@ def test_every_link_of_the_site_leads_to_a_page_and_a_place_on_it(site):
 
 def test_no_page_is_heavy(site):
     assert {page.path.name: page.weight for page in site.values() if page.weight > ONE_PAGE} == {}
+
+
+@needs("chromium")
+@pytest.mark.parametrize("name", ["index", "limits", "concepts/tree"])
+def test_screenshots_of_the_site_are_cut_along_their_colours(built, tmp_path, name):
+    program = next(found for one in PROGRAMS["chromium"][0] if (found := shutil.which(one)))
+    page, shot = (built[0] / f"{name}.html").as_uri(), tmp_path / "shot.png"
+    options = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        f"--user-data-dir={tmp_path}",
+        "--window-size=800,600",
+    ]
+    subprocess.run([program, *options, f"--screenshot={shot}", page], check=True, capture_output=True, timeout=120)
+    with Image.open(shot) as image:
+        pixels = np.array(image.convert("RGB"))
+    zone = solid_zones(pixels)
+    for tokens in (2, 20, 200, 2000):
+        labels = pixtree.segment(pixels, tokens=tokens)
+        assert keeps_the_rule(labels, zone)
+        relaxed = pixtree.segment(pixels, tokens=tokens, relax=True)
+        assert cuts_a_zone(labels, zone) or not cuts_a_zone(relaxed, zone)
 
 
 def test_architecture_names_every_folder():

@@ -98,6 +98,18 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
         (torch.zeros(2, 99), ALL, MergeRule(), True, Place(2 * 40 + 5, 40)),
         (PLANES[:, MASK.flatten()].contiguous(), MASK, MergeRule(), True, Place(0, 11)),
         *((FLAT[:, inside.flatten()].contiguous(), inside, rule, True) for rule in RULES for inside in (ALL, MASK)),
+        *((FLAT, ALL, rule, True, Place(2**33 + 5, 40), DEFINED.flat_zones(FLAT, ALL)) for rule in RULES),
+    ],
+    "build_on_regions": lambda: [
+        ((random(99) * 9).ceil().float(), PLANES.T.contiguous(), random(99, 3).float(), DEFINED.pixel_edges(ALL), rule, level)
+        for rule in RULES
+        for level in (1, 3)
+    ],
+    "blends": lambda: [
+        (planes[:, inside.flatten()].contiguous(), inside, planes[0, inside.flatten()] != 30.0, Place(first, 40))
+        for planes in (torch.full((2, 99), 30.0), FLAT)
+        for inside in (ALL, MASK)
+        for first in (0, 2**33 + 5)
     ],
     "cell_counts": lambda: [(LABELS, 5, (3, 4))],
     "cheapest_cut": lambda: [(random(197) * 9, *children()), (random(197).masked_fill(random(197) > 0.8, torch.nan), *children())],
@@ -128,6 +140,11 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
         (PLANES, SHAPE, MergeRule(Cost.COSINE), 9),
         *((FLAT, SHAPE, MergeRule(), count) for count in (1, 2, 5, 50)),
         (DEFINED.lab(constant(1, 1)), (1, 1), MergeRule(), 1, levels_for(constant(1, 1))),
+    ],
+    "equal_components": lambda: [
+        (planes[:, inside.flatten()].contiguous(), inside)
+        for planes in (PLANES, torch.zeros(3, 99), FLAT)
+        for inside in (ALL, MASK)
     ],
     "flat_zones": lambda: [
         (planes[:, inside.flatten()].contiguous(), inside)
@@ -169,9 +186,6 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
 }
 # Functions that need no twin, with what reaches them.
 UNTWINNED: dict[str, Callable[[], list[tuple[object, ...]]]] = {
-    "build_on_regions": lambda: [
-        (random(99).float() + 1, PLANES.T.contiguous(), random(99, 3).float(), DEFINED.pixel_edges(ALL), MergeRule(), 2)
-    ],
     "coordinates": lambda: [(SHAPE, 2.0)],
     "lightness": lambda: [(IMAGE[:1],)],
     "pixel_edges": lambda: [(MASK,)],

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from drawn import drawn
 from pictures import noise, photo
 from skimage import data
 
@@ -10,9 +11,12 @@ import pixtree
 from pixtree.images.rasters import opened
 from pixtree.kernels import kernels_for
 from pixtree.kernels.tree import Edges, MergeRule, Place
-from pixtree.trees.tiles import Store, fine_regions
+from pixtree.trees.rectangles import Store
+from pixtree.trees.tiles import fine_regions
 
 WHOLE = 4096  # a tile that covers every picture here
+# Where cuts with few regions open nothing inside the regions of the first round.
+DRAWN = ["shapes", "anti-aliased shapes", "pie", "checkerboard", "spiral", "collage", "logo"]
 
 
 def tiled(image, tokens, path, **options):
@@ -45,6 +49,33 @@ def test_a_drawing_whose_costs_are_all_equal_has_no_seams_either(tmp_path):
     image[60:150, 70:210] = (200, 40, 40)
     found, _ = tiled(image, 2, tmp_path, tile=128)
     np.testing.assert_array_equal(found, (image[..., 0] == 200).astype(np.int32))
+
+
+@pytest.mark.parametrize("name", [*DRAWN, "screenshot"])
+def test_drawn_images_have_the_same_regions_in_tiles_of_any_size(tmp_path, name):
+    image = drawn(name)
+    whole, regions = tiled(image, 9, tmp_path, tile=WHOLE)
+    for tile, margin in ((128, 64), (150, 64), (61, 40)):
+        found, parts = tiled(image, 9, tmp_path, tile=tile, margin=margin)
+        np.testing.assert_array_equal(found, whole)
+        assert (parts.number, parts.disputed) == (regions.number, 0)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize("tokens", [2, 6])
+def test_drawn_images_in_tiles_have_the_regions_of_segment(tmp_path, name, tokens):
+    image = drawn(name)
+    found, _ = tiled(image, tokens, tmp_path, tile=128)
+    np.testing.assert_array_equal(found, pixtree.segment(image, tokens=tokens))
+
+
+def test_tiles_lose_only_what_is_finer_than_the_first_round(tmp_path):
+    image = drawn("screenshot")  # some of its smallest regions are a few pixels of thin letters
+    with opened(image) as raster:
+        store = Store(tmp_path / "pieces", raster.shape)
+        regions = fine_regions(raster, store, tile=128)
+        fine = regions.region[store.read((0, 0, *raster.shape))]
+    np.testing.assert_array_equal(fine, pixtree.segment(image, level=1))
 
 
 def test_without_equal_costs_tiles_give_the_labels_of_segment(tmp_path):

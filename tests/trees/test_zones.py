@@ -3,48 +3,21 @@
 import numpy as np
 import pytest
 import torch
-from drawn import DRAWN, drawn, shapes, shipped, squares
+from drawn import DRAWN, drawn, graphic, shapes, shipped, squares
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from pictures import photo, small_images
 from skimage.measure import label
 from tree_rounds import rounds_of
+from zone_rule import cuts_a_zone, keeps_the_rule, planes_of, solid_zones
 
 import pixtree
 from pixtree.kernels import kernels_for
 from pixtree.kernels.tree import MOST_LEVELS, Cost, Energy, MergeRule
+from pixtree.kernels.tree.zones import definition
 
 DEFINED, COMPILED = kernels_for("torch"), kernels_for("numba")
 RULES = [MergeRule(cost) for cost in Cost] + [MergeRule(energy=Energy.SQUARED_ERROR)]
-
-
-def planes_of(image):
-    """The planes of a tree, (C, H·W), and the mask of the whole image."""
-    tensor = torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1)
-    return COMPILED.lab(tensor), torch.ones(image.shape[:2], dtype=torch.bool)
-
-
-def solid_zones(image):
-    """The first pixel of the solid zone that a pixel is in, −1 where in none, (H, W)."""
-    zones = COMPILED.flat_zones(*planes_of(image))
-    return torch.where(zones.solid, zones.root, -1).view(image.shape[:2]).numpy()
-
-
-def cuts_a_zone(labels, zone):
-    """Whether a boundary runs inside a solid zone."""
-    right = (zone[:, 1:] == zone[:, :-1]) & (zone[:, 1:] >= 0) & (labels[:, 1:] != labels[:, :-1])
-    down = (zone[1:] == zone[:-1]) & (zone[1:] >= 0) & (labels[1:] != labels[:-1])
-    return bool(right.any() or down.any())
-
-
-def joins_zones(labels, zone):
-    """Whether a region has pixels of two solid zones, so that a boundary between them is unused."""
-    pairs = np.unique(np.stack((labels[zone >= 0], zone[zone >= 0])), axis=1)
-    return np.unique(pairs[0]).size < pairs.shape[1]
-
-
-def keeps_the_rule(labels, zone):
-    """No boundary inside a solid zone while one between two solid zones is unused."""
-    return not (cuts_a_zone(labels, zone) and joins_zones(labels, zone))
 
 
 @pytest.mark.parametrize("name", DRAWN)
@@ -60,6 +33,15 @@ def test_photographs_have_none(image):
         assert kernels.flat_zones(*planes_of(image)) is None
 
 
+@pytest.mark.parametrize("name", ["page", "text", "squares"])
+def test_scans_are_cut_as_they_were_without_zones_and_drawings_are_not(name, monkeypatch):
+    image = drawn(name) if name in DRAWN else shipped(name, 3)
+    labels = [pixtree.segment(image, tokens=tokens) for tokens in (6, 40)]
+    monkeypatch.setattr(definition, "fewest_in_zones", lambda pixels: pixels + 1)
+    without = [pixtree.segment(image, tokens=tokens, backend="torch") for tokens in (6, 40)]
+    assert all((one == other).all() for one, other in zip(labels, without, strict=True)) == (name not in DRAWN)
+
+
 @pytest.mark.parametrize("name", DRAWN)
 def test_no_boundary_runs_inside_a_zone_while_one_between_zones_is_unused(name):
     image = drawn(name)
@@ -71,6 +53,19 @@ def test_no_boundary_runs_inside_a_zone_while_one_between_zones_is_unused(name):
         np.testing.assert_array_equal(labels, tree.cut(tokens).labels[0].numpy())
     for options in ({"criterion": "bic"}, {"criterion": "cic", "at_most": 9}, {"level": 1}, {"level": 3}):
         assert keeps_the_rule(pixtree.segment(image, **options), zone)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.booleans(), st.floats(0.0, 1.0))
+def test_the_rule_holds_for_generated_graphics(seed, smooth, share):
+    image = graphic(seed, smooth)
+    zone = solid_zones(image)
+    solid = np.unique(zone).size - 1
+    for tokens in {2, max(solid - 1, 2), solid + 1, 2 + round(share * (image.shape[0] * image.shape[1] // 8))}:
+        labels = pixtree.segment(image, tokens=tokens)
+        assert keeps_the_rule(labels, zone)
+        if not cuts_a_zone(labels, zone):
+            assert not cuts_a_zone(pixtree.segment(image, tokens=tokens, relax=True), zone)
 
 
 @pytest.mark.parametrize("name", DRAWN)

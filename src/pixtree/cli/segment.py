@@ -32,7 +32,10 @@ Output = Annotated[
         show_default=False,
     ),
 ]
-Tokens = Annotated[int | None, typer.Option(help=f"Cut into exactly this many regions (default {DEFAULT_TOKENS}).")]
+Tokens = Annotated[
+    int | None,
+    typer.Option(help=f"Cut into exactly this many regions (default {DEFAULT_TOKENS}, or one per pixel of a smaller image)."),
+]
 CriterionName = Annotated[str | None, typer.Option(help="Let a criterion choose the number of regions: aic, aicc, bic or cic.")]
 AtMostCount = Annotated[
     int | None, typer.Option(help="Let the criterion (aicc by default) choose, but use at most this many regions.")
@@ -79,7 +82,7 @@ class Cut:
 class Task(NamedTuple):
     """What is done to every image."""
 
-    cut: dict[str, Any]
+    cut: dict[str, Any]  # empty for the default
     options: dict[str, Any]
     growing: Growing
     files: Files
@@ -132,14 +135,19 @@ def _segmented(job: Job, task: Task, stage: Callable[[str], None]) -> Done:
     """One image: read, cut, written."""
     import torch
 
+    from pixtree.exports import check_room
     from pixtree.images import checked_inside
     from pixtree.tasks.segment import segment as segment_image
 
     stage("reading")
     image, inside = checked_inside(job.source, task.growing.mask, **task.files.reading)
-    _check_room(job.targets["output"], task, image, inside)
+    pixels = int(inside.sum()) if inside is not None else image.shape[1] * image.shape[2]
+    cut = task.cut or {"tokens": min(DEFAULT_TOKENS, pixels)}
+    known = pixels if cut.get("level") == 0 else min(cut.get("tokens", 1), pixels)
+    masked = inside is not None and not bool(inside.all())
+    check_room(job.targets["output"], known, format=task.format, masked=masked)  # before any work; a criterion knows later
     stage("cutting")
-    labels = torch.as_tensor(segment_image(image, **task.cut, mask=inside, **task.options))
+    labels = torch.as_tensor(segment_image(image, **cut, mask=inside, **task.options))
     stage("writing")
     done = _written(job, task.format, labels, image)
     if "overlay" in job.targets:
@@ -159,11 +167,11 @@ def _tiled(job: Job, tokens: int, tile: int, window: Any, stage: Callable[[str],
 
 
 def checked_cut(given: dict[str, Any]) -> dict[str, Any]:
-    """The options of the one cut that is asked for; --criterion may name the criterion that --at-most limits."""
+    """The options of the one cut that is asked for, if any; --criterion may name the criterion that --at-most limits."""
     if len(given) > 1 and given.keys() != {"criterion", "at_most"}:
         names = " and ".join(f"--{name.replace('_', '-')}" for name in given)
         raise UsageError(f"a cut is one of --tokens, --criterion, --at-most and --level, got {names}; give one of them")
-    return given or {"tokens": DEFAULT_TOKENS}
+    return given
 
 
 def _checked_format(output: Path, format: str | None) -> str:
@@ -186,15 +194,6 @@ def _checked_style(style: str, overlay: Path | None) -> str:
     if overlay is not None and not overlay.is_dir():
         checked_png(overlay)
     return style
-
-
-def _check_room(output: Path, task: Task, image: "Tensor", inside: "Tensor | None") -> None:
-    """Raise an error for more labels than the format holds, before any work; the count of a criterion is known only after it."""
-    from pixtree.exports import check_room
-
-    pixels = int(inside.sum()) if inside is not None else image.shape[1] * image.shape[2]
-    known = pixels if task.cut.get("level") == 0 else min(task.cut.get("tokens", 1), pixels)
-    check_room(output, known, format=task.format, masked=inside is not None and not bool(inside.all()))
 
 
 def _written(job: Job, format: str, labels: "Tensor", image: "Tensor") -> Done:

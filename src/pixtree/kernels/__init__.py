@@ -63,6 +63,8 @@ class Kernels:
     select_largest = staticmethod(_cut.select_largest)
     exact_cut = staticmethod(_prune.exact_cut)
     flat_zones = staticmethod(_zones.flat_zones)
+    equal_components = staticmethod(_zones.equal_components)
+    blends = staticmethod(_zones.blends)
     # tokens
     encode = staticmethod(_encode.encode)
     aggregate = staticmethod(_aggregate.aggregate)

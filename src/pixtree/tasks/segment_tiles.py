@@ -13,7 +13,8 @@ from pixtree.files import checked_target, replacing
 from pixtree.images import Window
 from pixtree.images.rasters import opened
 from pixtree.trees.cuts import Exactly
-from pixtree.trees.tiles import MARGIN, TILE, Box, Store, boxes, fine_regions
+from pixtree.trees.rectangles import Box, Store, boxes
+from pixtree.trees.tiles import MARGIN, TILE, fine_regions
 
 SUFFIXES = (".tif", ".tiff", ".npy")
 BLOCK = 256  # pixels: a side of the output's own tiles
@@ -40,7 +41,10 @@ def segment_tiles(
 
     Regions are those of `segment`, up to the choice between equal costs, as long as they are much larger than 50 pixels: tiles are
     first merged into regions of about that size, and finer details are lost. In addition to the memory of a tile it needs a few
-    hundred bytes for every 50 pixels of the image and, while it runs, a temporary file of 4 bytes per pixel next to the output.
+    hundred bytes for every 50 pixels of the image and, while it runs, temporary files of 8 bytes per pixel next to the output.
+
+    Flat zones of drawn images are whole across tiles, as in `segment`. Tiles of such images are merged for one round only, so it
+    needs these bytes per zone, and for every 4 pixels outside zones.
 
     >>> import tempfile, numpy as np, pixtree
     >>> from pathlib import Path

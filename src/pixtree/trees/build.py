@@ -8,6 +8,7 @@ from torch import Tensor
 from pixtree.kernels import kernels_for
 from pixtree.kernels.image.planes import checked_planes
 from pixtree.kernels.tree import ExactCut, MergeRule, Place
+from pixtree.kernels.tree.zones import Zones
 from pixtree.runtime.threads import each
 from pixtree.trees.cuts import Budget, Exactly, checked_count, cut, relaxed
 from pixtree.trees.hierarchy import Hierarchy
@@ -43,6 +44,7 @@ def hierarchy_of_planes(
     coordinates: tuple[int, int] = (0, 0),
     picks: bool = False,
     place: Place | None = None,
+    zones: Zones | None = None,
     backend: str = "auto",
 ) -> Hierarchy:
     """The tree of one image from its features, planes (C, H·W) in raster order; decisions run in float32 without gradient.
@@ -50,7 +52,7 @@ def hierarchy_of_planes(
     mask (H, W) bool: pixels outside belong to no region.
     coordinates: first and end of the planes that are pixel coordinates, which criteria leave out.
     picks: keep which region every absorbed one had picked, for the paper's weighted aggregation.
-    place: where the image lies in a larger one, see `Place`.
+    place: where the image lies in a larger one, see `Place`; zones: the flat zones of the larger one inside this one.
     """
     kernels = kernels_for(backend, features.device)
     planes = checked_planes(features, shape, rule.floor, kernels.all_within)
@@ -59,7 +61,7 @@ def hierarchy_of_planes(
         raise ValueError(f"a mask must be bool {shape} with a pixel inside, got {inside.dtype} {tuple(inside.shape)}; check it")
     if mask is not None:
         planes = planes[:, inside.flatten()].contiguous()
-    tree = kernels.build(planes, inside, rule, picks, place)
+    tree = kernels.build(planes, inside, rule, picks, place, zones)
     return Hierarchy(
         shape=shape,
         features=planes,

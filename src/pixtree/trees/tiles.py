@@ -8,56 +8,32 @@ the same costs as for an image that is in memory as a whole. Seams leave no trac
 Where costs are equal, as between pixels of one colour, the tree of an image lets the numbers of regions decide, which no window
 knows; here their first pixels decide (`Place`). So tiles of any size give the same labels, and those of `pixtree.segment`
 where no costs are equal.
+
+The flat zones of a drawn image are not local. They are found over the whole image first (`tile_zones`), and windows then grow for
+one round, in which no two zones merge.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from pixtree.images.rasters import Raster
 from pixtree.kernels import kernels_for
-from pixtree.kernels.tree import Edges, Place
-from pixtree.trees.build import hierarchy_of_planes, image_planes
+from pixtree.kernels.tree import Edges
+from pixtree.trees.build import hierarchy_of_planes
 from pixtree.trees.cuts import Level, cut_labels
 from pixtree.trees.options import TreeOptions
 from pixtree.trees.partition import Partition
+from pixtree.trees.rectangles import Box, Store, boxes, place_of, planes_in, united, widened, within
+from pixtree.trees.tile_zones import TileZones, find_zones
 
 TILE, MARGIN = 1024, 64  # pixels; regions of three rounds reach a few dozen pixels far
 ROUNDS = 3  # within windows: regions of about 50 pixels
-Box = tuple[int, int, int, int]  # top, left, bottom, right
-
-
-class Store(NamedTuple):
-    """Numbers of pieces (H, W) int32 in a file; a rectangle is mapped while it is used, so that memory stays small."""
-
-    path: Path
-    shape: tuple[int, int]
-
-    def _mapped(self, mode: Any) -> NDArray[np.int32]:
-        return np.memmap(self.path, np.int32, mode, shape=self.shape)
-
-    def make(self) -> None:
-        """An empty file of the right length."""
-        with self.path.open("wb") as file:
-            file.truncate(4 * self.shape[0] * self.shape[1])
-
-    def write(self, box: Box, values: NDArray[np.int32]) -> None:
-        """Keep the numbers of a rectangle."""
-        top, left, bottom, right = box
-        self._mapped("r+")[top:bottom, left:right] = values
-
-    def read(self, box: Box) -> NDArray[np.int32]:
-        """The numbers of a rectangle."""
-        top, left, bottom, right = box
-        return np.array(self._mapped("r")[top:bottom, left:right])
+ROUNDS_WITH_ZONES = 1  # the next one needs the sizes of zones, and no window knows them
 
 
 @dataclass
@@ -67,7 +43,7 @@ class _Pieces:
     count: int = 0
     size: list[NDArray[np.int64]] = field(default_factory=list)
     sums: list[NDArray[np.float64]] = field(default_factory=list)  # (N, C) each
-    squares: list[NDArray[np.float64]] = field(default_factory=list)
+    deviation: list[NDArray[np.float64]] = field(default_factory=list)  # (N, C) each: squared, from the mean of the piece
     first: list[NDArray[np.int64]] = field(default_factory=list)  # pixel of the image
     pairs: list[NDArray[np.int64]] = field(default_factory=list)  # (E, 2) pieces that touch
     length: list[NDArray[np.int64]] = field(default_factory=list)
@@ -90,13 +66,6 @@ class FineRegions(NamedTuple):
         return labels
 
 
-def boxes(shape: tuple[int, int], tile: int) -> list[Box]:
-    """The tiles of an image, row by row."""
-    height, width = shape
-    corners = product(range(0, height, tile), range(0, width, tile))
-    return [(top, left, min(top + tile, height), min(left + tile, width)) for top, left in corners]
-
-
 def fine_regions(
     raster: Raster,
     store: Store,
@@ -115,24 +84,37 @@ def fine_regions(
     store.make()
     pieces, seams = _Pieces(), _Seams(raster.shape)
     tiles = boxes(raster.shape, tile)
-    for number, box in enumerate(tiles):
-        window, planes = _window(raster, box, margin)
-        place = Place(window[0] * raster.shape[1] + window[1], raster.shape[1])
-        tree = hierarchy_of_planes(planes.flatten(1), (planes.shape[1], planes.shape[2]), options.rule, place=place)
-        labels = cut_labels(tree, Level(rounds)).numpy()
-        inner = (slice(box[0] - window[0], box[2] - window[0]), slice(box[1] - window[1], box[3] - window[1]))
-        _add(pieces, store, box, labels[inner], planes[(slice(None), *inner)].numpy(), raster.shape[1])
-        seams.add(pieces, store, box, labels, window)
-        tell(number + 1, len(tiles))
+    parts = Store(store.path.with_suffix(".zones"), store.shape)
+    try:
+        zones = find_zones(raster, parts, tiles)
+        rounds = rounds if zones is None else ROUNDS_WITH_ZONES
+        for number, box in enumerate(tiles):
+            window = widened(box, margin, raster.shape)
+            planes = planes_in(raster, window)
+            labels = _grown(planes, window, raster.shape[1], zones, rounds, options)
+            inner = within(box, window)
+            _add(pieces, store, box, labels[inner], planes[(slice(None), *inner)].numpy(), raster.shape[1])
+            seams.add(pieces, store, box, labels, window)
+            tell(number + 1, len(tiles))
+    finally:
+        parts.path.unlink(missing_ok=True)
     return _joined(pieces, seams.disputed, options, rounds)
 
 
-def _window(raster: Raster, box: Box, margin: int) -> tuple[Box, torch.Tensor]:
-    """The rectangle that a tile is grown in, and its features (C, h, w)."""
-    height, width = raster.shape
-    window = (max(box[0] - margin, 0), max(box[1] - margin, 0), min(box[2] + margin, height), min(box[3] + margin, width))
-    values, shape, _ = image_planes(raster.read(*window), 0.0)
-    return window, values.view(-1, *shape)
+def _grown(
+    planes: torch.Tensor, window: Box, width: int, zones: TileZones | None, rounds: int, options: TreeOptions
+) -> NDArray[np.int32]:  # fmt: skip
+    """The regions of a window (h, w) after some rounds; parts of a region that are joined outside the window have one label."""
+    found = None if zones is None else zones.inside(window, planes)
+    shape = (planes.shape[1], planes.shape[2])
+    tree = hierarchy_of_planes(planes.flatten(1), shape, options.rule, place=place_of(window, width), zones=found)
+    labels: NDArray[np.int32] = cut_labels(tree, Level(rounds)).numpy()
+    if zones is None or found is None:
+        return labels
+    there = found.root.view(shape).numpy() >= 0
+    name = np.arange(labels.max() + 1, dtype=np.int32) + np.int32(zones.solid.size)
+    name[labels[there]] = zones.numbers(window)[there]
+    return name[labels]
 
 
 def _add(
@@ -144,8 +126,10 @@ def _add(
     size = np.bincount(number)
     values = planes.reshape(len(planes), -1).astype(np.float64)
     pieces.size.append(size)
-    pieces.sums.append(np.stack([np.bincount(number, plane) for plane in values], axis=1))
-    pieces.squares.append(np.stack([np.bincount(number, plane * plane) for plane in values], axis=1))
+    sums = np.asarray([np.bincount(number, plane) for plane in values], np.float64)
+    steps = values - (sums / size)[:, number]
+    pieces.sums.append(sums.T)
+    pieces.deviation.append(np.stack([np.bincount(number, step * step) for step in steps], axis=1))
     first = np.empty_like(size)
     first[number[::-1]] = np.arange(number.size)[::-1]  # the last one to be written is the first pixel
     row, column = np.divmod(first, box[3] - box[1])
@@ -193,34 +177,41 @@ class _Seams:
 
 
 def _inside(labels: NDArray[np.int32], box: Box, window: Box) -> NDArray[np.int32]:
-    return labels[box[0] - window[0] : box[2] - window[0], box[1] - window[1] : box[3] - window[1]].ravel()
+    return labels[within(box, window)].ravel()
 
 
 def _joined(pieces: _Pieces, disputed: int, options: TreeOptions, rounds: int) -> FineRegions:
     """Regions from their pieces, numbered by first pixel, and the tree above them."""
-    same = np.concatenate([*pieces.same, np.empty((0, 2), np.int64)])
-    links = coo_array((np.ones(len(same), np.bool_), (same[:, 0], same[:, 1])), shape=(pieces.count, pieces.count))
-    count, component = connected_components(links, directed=False)
+    count, component = united(pieces.same, pieces.count)
     first = np.full(count, np.iinfo(np.int64).max)
     np.minimum.at(first, component, np.concatenate(pieces.first))
     place = np.empty(count, np.int64)
     place[np.argsort(first)] = np.arange(count)
     region = place[component]
-    size = np.bincount(region, np.concatenate(pieces.size), count).astype(np.float64)
-    mean, deviation = _moments(region, size, np.concatenate(pieces.sums), np.concatenate(pieces.squares))
+    sizes = np.concatenate(pieces.size)
+    size = np.bincount(region, sizes, count).astype(np.float64)
+    mean, deviation = _moments(region, size, sizes, np.concatenate(pieces.sums), np.concatenate(pieces.deviation))
     edges = _edges(region[np.concatenate(pieces.pairs)], np.concatenate(pieces.length), count)
     tree = kernels_for().build_on_regions(torch.from_numpy(size).to(torch.float32), mean, deviation, edges, options.rule, rounds)
     return FineRegions(region.astype(np.int32), count, disputed, tree)
 
 
 def _moments(
-    region: NDArray[np.int64], size: NDArray[np.float64], sums: NDArray[np.float64], squares: NDArray[np.float64]
+    region: NDArray[np.int64],
+    size: NDArray[np.float64],
+    sizes: NDArray[np.int64],
+    sums: NDArray[np.float64],
+    deviations: NDArray[np.float64],
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Means and sums of squared deviations (R, C) float32 of regions."""
-    total = np.stack([np.bincount(region, column) for column in sums.T], axis=1)
-    square = np.stack([np.bincount(region, column) for column in squares.T], axis=1)
-    deviation = np.maximum(square - total * total / size[:, None], 0.0)
-    return torch.from_numpy(total / size[:, None]).to(torch.float32), torch.from_numpy(deviation).to(torch.float32)
+    """Means and sums of squared deviations (R, C) float32 of regions, from those of their pieces.
+
+    Without differences of large sums: regions of one colour have no deviation, however many pieces they have.
+    """
+    mean = np.stack([np.bincount(region, column) for column in sums.T], axis=1) / size[:, None]
+    steps = sums / sizes[:, None] - mean[region]
+    deviations = deviations + sizes[:, None] * steps * steps
+    deviation = np.stack([np.bincount(region, column) for column in deviations.T], axis=1)
+    return torch.from_numpy(mean).to(torch.float32), torch.from_numpy(deviation).to(torch.float32)
 
 
 def _edges(pairs: NDArray[np.int64], length: NDArray[np.int64], count: int) -> Edges:

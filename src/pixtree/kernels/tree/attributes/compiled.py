@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from pixtree.kernels.tree import Tree
-from pixtree.kernels.tree.build.compiled.adjacency import vertex_numbers
+from pixtree.kernels.tree.zones.compiled import vertex_numbers
 from pixtree.runtime.jit import kernel
 
 _f4 = np.float32

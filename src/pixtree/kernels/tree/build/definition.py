@@ -10,12 +10,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pixtree.kernels.arithmetic import CHANNELS_PER_LOG, WORD
+from pixtree.kernels.arithmetic import CHANNELS_PER_LOG
 from pixtree.kernels.arithmetic.definition import log_at_least_one, order_key, square_root, summed_product
 from pixtree.kernels.image.pieces.definition import number_by_first, settle
 from pixtree.kernels.tree import Cost, Edges, Energy, MergeRule, Place, Tree
 from pixtree.kernels.tree.zones import Zones
-from pixtree.kernels.tree.zones.definition import flat_zones
+from pixtree.kernels.tree.zones.definition import flat_zones, pixel_names
 
 FIRST, NONE = torch.iinfo(torch.int64).min, torch.iinfo(torch.int64).max
 
@@ -223,17 +223,30 @@ class Round(NamedTuple):
     component: Tensor  # (R,) int64
 
 
-def build(features: Tensor, inside: Tensor, rule: MergeRule, picks: bool = False, place: Place | None = None) -> Tree:
+def build(
+    features: Tensor,
+    inside: Tensor,
+    rule: MergeRule,
+    picks: bool = False,
+    place: Place | None = None,
+    zones: Zones | None = None,
+) -> Tree:
     """The tree of the pixels inside a mask (H, W); features are planes (C, M) float32 of its M pixels in raster order.
 
-    picks: also keep which region every absorbed member had picked. place: where the pixels lie, see `Place`.
+    picks: also keep which region every absorbed member had picked. place: where the pixels of a window lie, see `Place`; its
+    flat zones depend on the whole image, so they are given, or there are none.
     O(M) work per round, O(log M) rounds; a step per member of the largest component of each round.
     """
-    return build_with_rounds(features, inside, rule, picks, place)[0]
+    return build_with_rounds(features, inside, rule, picks, place, zones)[0]
 
 
 def build_with_rounds(
-    features: Tensor, inside: Tensor, rule: MergeRule, picks: bool = False, place: Place | None = None
+    features: Tensor,
+    inside: Tensor,
+    rule: MergeRule,
+    picks: bool = False,
+    place: Place | None = None,
+    zones: Zones | None = None,
 ) -> tuple[Tree, list[Round]]:
     """The tree, and the rounds in which it grew."""
     leaves, device = features.shape[1], features.device
@@ -241,20 +254,32 @@ def build_with_rounds(
     mean = features.T.contiguous()
     pixels = Regions(torch.arange(leaves, device=device), zeros + 1.0, mean, torch.zeros_like(mean), zeros)
     growth, edges = _Growth(leaves, rule, picks, device), pixel_edges(inside)
-    zones = flat_zones(features, inside) if place is None else None
+    names = None if place is None else pixel_names(inside, place)
+    zones = flat_zones(features, inside) if place is None else zones
     if zones is None:
-        return _grown(growth, pixels, edges, 0, None if place is None else _names(inside, place))
-    regions, first = _join_zones(growth, pixels, edges, zones)
-    tree, rounds = _grown(growth, regions, contract(edges, first.component, regions.size.numel()), 1)
+        return _grown(growth, pixels, edges, 0, names)
+    regions, first = _join_zones(growth, pixels, edges, zones, names)
+    edges = contract(edges, first.component, regions.size.numel())
+    tree, rounds = _grown(growth, regions, edges, 1, _first_names(names, first.component, regions.size.numel()))
     return tree, [first, *rounds]
 
 
-def _join_zones(growth: _Growth, pixels: Regions, edges: Edges, zones: Zones) -> tuple[Regions, Round]:
+def _first_names(names: Tensor | None, component: Tensor, count: int) -> Tensor | None:
+    """The name of the first member of every component, if members have names."""
+    if names is None:
+        return None
+    member = torch.arange(component.numel(), device=component.device)
+    return names[torch.full((count,), NONE, device=component.device).scatter_reduce(0, component, member, "amin")]
+
+
+def _join_zones(
+    growth: _Growth, pixels: Regions, edges: Edges, zones: Zones, names: Tensor | None
+) -> tuple[Regions, Round]:  # fmt: skip
     """The first round of an image with flat zones: each picks nothing, and absorbs its blended pixels, then what picked it."""
     leaves, device = pixels.size.numel(), pixels.size.device
     pixel, root, joins = torch.arange(leaves, device=device), zones.root.to(torch.int64), zones.joins.to(torch.int64)
     cost = merge_cost(pixels.take(edges.first), pixels.take(edges.second), edges.length, growth.rule, first_rounds=True)
-    key = order_key(cost, edges.first, edges.second)
+    key = _edge_keys(cost, edges, names)
     picked = cheapest_edges(edges, key, leaves)
     blended = joins >= 0
     ends = torch.minimum(pixel, joins) * leaves + torch.maximum(pixel, joins)
@@ -296,12 +321,6 @@ def _zone_regions(growth: _Growth, pixels: Regions, edges: Edges, root: Tensor) 
     return regions
 
 
-def _names(inside: Tensor, place: Place) -> Tensor:
-    """The numbers (M,) in the whole image, modulo 2³², of the pixels inside a mask of a window."""
-    row, column = torch.nonzero(inside, as_tuple=True)
-    return (place.first + row * place.width + column) & WORD
-
-
 def build_on_regions(size: Tensor, mean: Tensor, deviation: Tensor, edges: Edges, rule: MergeRule, level: int) -> Tree:
     """The tree above R regions that round `level` has made: pixels (R,), means and squared deviations (R, C), all float32.
 
@@ -322,20 +341,21 @@ def _grown(growth: _Growth, regions: Regions, edges: Edges, level: int, names: T
         cost = merge_cost(*ends, edges.length, growth.rule, first_rounds=level <= growth.rule.ward_rounds)
         regions, edges, one = _round(growth, regions, edges, cost, names, level)
         rounds.append(one)
-        if names is not None:
-            first = torch.full((regions.size.numel(),), NONE, device=names.device).scatter_reduce(
-                0, one.component, torch.arange(one.component.numel(), device=names.device), "amin"
-            )
-            names = names[first]
+        names = _first_names(names, one.component, regions.size.numel())
     growth.join_pieces(regions.node.tolist(), level + 1)
     return growth.tree(), rounds
+
+
+def _edge_keys(cost: Tensor, edges: Edges, names: Tensor | None) -> Tensor:
+    """The order of edges: by cost, then by a hash of their ends' names, or numbers."""
+    return order_key(cost, *(ends if names is None else names[ends] for ends in (edges.first, edges.second)))
 
 
 def _round(
     growth: _Growth, regions: Regions, edges: Edges, cost: Tensor, names: Tensor | None, level: int
 ) -> tuple[Regions, Edges, Round]:  # fmt: skip
     """One round: the regions and edges of the next level, from the costs of the edges."""
-    key = order_key(cost, *(ends if names is None else names[ends] for ends in (edges.first, edges.second)))
+    key = _edge_keys(cost, edges, names)
     picked = cheapest_edges(edges, key, regions.size.numel())
     edge, other = picked_ends(edges, picked)
     component, count = components_of_picks(picked, other)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from pixtree.kernels.arithmetic.compiled import bits_of, order_key
 from pixtree.kernels.image.pieces.compiled import find
+from pixtree.kernels.tree import Place
 from pixtree.kernels.tree.zones import LARGE, Zones, fewest_in_zones
 from pixtree.runtime.jit import inlined, kernel
 
@@ -37,9 +38,36 @@ def flat_zones(features: Tensor, inside: Tensor) -> Zones | None:
     fewest = fewest_in_zones(planes.shape[1]) * (LARGE - 1) // LARGE  # edges, since a zone of n pixels has n − 1 or more
     if bool(inside.all()) and equal_edges(planes, inside.shape[1]) < fewest:
         return None
-    number = (inside.flatten().cumsum(0) - 1).view(inside.shape).masked_fill(~inside, -1)
-    found = zones_of(planes, number.to(torch.int32).numpy())
+    found = zones_of(planes, vertex_numbers(inside))
     return Zones(*(torch.from_numpy(field) for field in found[:3])) if found.root.size else None
+
+
+def equal_components(features: Tensor, inside: Tensor) -> Tensor:
+    """The first pixel of the 4-connected pixels of one colour that each pixel is among, (M,) int32; features are planes (C, M)."""
+    root, size = (np.zeros(features.shape[1], np.int32) for _ in range(2))
+    connect_equals(features.contiguous().numpy(), vertex_numbers(inside), root, size)
+    return torch.from_numpy(root)
+
+
+def blends(features: Tensor, inside: Tensor, solid: Tensor, place: Place) -> Tensor:
+    """The pixel of a solid zone that a blended pixel joins, (M,) int32, −1 where none; see the definition."""
+    joins = np.full(features.shape[1], -1, np.int32)
+    where = (int(place.first), int(place.width))
+    blend(features.contiguous().numpy(), vertex_numbers(inside), solid.numpy(), where, joins)
+    return torch.from_numpy(joins)
+
+
+def vertex_numbers(inside: Tensor) -> NDArray[np.int32]:
+    """The numbers (H, W) of the pixels inside a mask, −1 outside."""
+    number = (inside.flatten().cumsum(0) - 1).view(inside.shape).masked_fill(~inside, -1)
+    return number.to(torch.int32).numpy()
+
+
+def arrays_of(zones: Zones, shape: tuple[int, int]) -> ZoneArrays:
+    """Zones that are known already, of a whole image or window."""
+    root, joins, solid = (field.numpy() for field in zones)
+    size = np.bincount(root[root >= 0], minlength=root.size).astype(np.int32)
+    return ZoneArrays(root, joins, solid, size, np.arange(root.size, dtype=np.int32).reshape(shape))
 
 
 def zones_of(planes: Any, number: NDArray[np.int32]) -> ZoneArrays:
@@ -50,7 +78,7 @@ def zones_of(planes: Any, number: NDArray[np.int32]) -> ZoneArrays:
         return NO_ZONES
     joins, solid = np.full(pixels, -1, np.int32), np.zeros(pixels, np.bool_)
     mark_solid(number, root, solid)
-    blend(planes, number, root, solid, joins)
+    blend(planes, number, solid, (0, number.shape[1]), joins)
     settle(root, joins, solid, size)
     return ZoneArrays(root, joins, solid, size, number)
 
@@ -155,8 +183,8 @@ def squared_distance(planes, a, b):
 
 
 @kernel
-def blend(planes, number, root, solid, joins):
-    """joins = the pixel of a solid zone that a blended pixel joins; the rule is that of `definition._joined`."""
+def blend(planes, number, solid, place, joins):
+    """joins = the pixel of a solid zone that a blended pixel joins; place is (first, stride), see `Place`."""
     height, width = number.shape
     ring = np.empty(8, np.int32)
     for y in range(height):
@@ -172,14 +200,15 @@ def blend(planes, number, root, solid, joins):
                     ring[k] = _i4(-1)
                 if k < 4 and ring[k] >= 0:
                     distance = squared_distance(planes, i, ring[k])
-                    key = order_key(bits_of(distance), min(i, ring[k]), max(i, ring[k]))
+                    here, there = place[0] + y * place[1] + x, place[0] + v * place[1] + u
+                    key = order_key(bits_of(distance), min(here, there), max(here, there))
                     if key < least:
                         nearest, least, to_nearest = ring[k], key, distance
             if nearest < 0:
                 continue
             for k in range(8):
                 other = ring[k]
-                if other >= 0 and root[other] != root[nearest]:
+                if other >= 0:
                     if to_nearest + squared_distance(planes, i, other) < squared_distance(planes, nearest, other):
                         joins[i] = nearest
 

@@ -19,18 +19,18 @@ from numba.extending import register_jitable
 from torch import Tensor
 
 from pixtree.kernels.arithmetic import CHANNELS_PER_LOG
-from pixtree.kernels.tree import Cost, Energy, MergeRule, Place, Tree
+from pixtree.kernels.tree import Cost, Edges, Energy, MergeRule, Place, Tree
 from pixtree.kernels.tree.build import definition
 from pixtree.kernels.tree.build.compiled.adjacency import (
     edges_of_grid,
     edges_of_mask,
     edges_of_regions,
-    vertex_numbers,
 )
 from pixtree.kernels.tree.build.compiled.grouping import components_of_picks, gather_members, order_members
 from pixtree.kernels.tree.build.compiled.joining import finish_gains, join_pieces, merge, pick_firsts, region_energies
 from pixtree.kernels.tree.build.compiled.picking import TreeZones, pick_on_grid, pick_regions, pick_zones
-from pixtree.kernels.tree.zones.compiled import NO_ZONES, ZoneArrays, zones_of, zones_on_grid
+from pixtree.kernels.tree.zones import Zones
+from pixtree.kernels.tree.zones.compiled import NO_ZONES, ZoneArrays, arrays_of, vertex_numbers, zones_of, zones_on_grid
 from pixtree.runtime.jit import kernel
 from pixtree.runtime.threads import scratch
 
@@ -43,14 +43,15 @@ NO_TREE_ZONES = TreeZones(*(np.empty(0, np.int32) for _ in range(4)))
 
 
 @register_jitable
-def capacities(leaves: int, on_grid: bool) -> tuple[int, int, int]:
+def capacities(leaves: int, on_grid: bool, sides: int = 2) -> tuple[int, int, int]:
     """Most regions of the first level that has rows and of the level after it, and most edges.
 
     Every component has two members or more, so each level has at most half the regions; planar graphs have fewer than 3n edges, and
-    the pixel grid has at most 3n sides between its components. One more may be written, but does not count.
+    the pixel grid has at most 3n sides between its components. One more may be written, but does not count. sides: most edges
+    per pixel or region where these are the first level themselves.
     """
-    if not on_grid:  # then the first level is the pixels themselves, and some may be alone
-        return leaves + 1, leaves + 1, 2 * leaves + 1
+    if not on_grid:  # then some may be alone, and the next level is no smaller
+        return leaves + 1, leaves + 1, sides * leaves + 1
     half = leaves // 2 + 1
     return half, half // 2 + 2, 3 * half + 1
 
@@ -85,9 +86,9 @@ def carved(slab: Any, counts: Sequence[int]) -> Iterator[Any]:
         used += count + count % 2
 
 
-def work_counts(leaves: int, wide: int, on_grid: bool, named: bool) -> tuple[int, ...]:
+def work_counts(leaves: int, wide: int, on_grid: bool, named: bool, sides: int = 2) -> tuple[int, ...]:
     """Words of the arrays for a tree of `leaves` pixels, whose regions have rows of `wide` numbers."""
-    half, quarter, edges = capacities(leaves, on_grid)
+    half, quarter, edges = capacities(leaves, on_grid, sides)
     picking = (*key_counts(leaves, edges), leaves, leaves, leaves, half + 1)
     return (*picking, half + 1, half, 2 * edges, edges, edges, half * wide, half, quarter * wide, quarter, half if named else 0)
 
@@ -161,7 +162,7 @@ def climb(known, features, count, touching, rounds, next_node, rule, work, tree,
             region_energies(known, count, rows, rule)
         pick_regions(known, cost, count, edges[:touching], length, rows, rule, names, key, pick)
         if rounds == 0 and zones.top.size > 0:
-            pick_zones(features, rule.cost, zones, key, pick)
+            pick_zones(features, rule.cost, zones, (0, leaves), leaves, key, pick)
         rounds += 1
         groups = components_of_picks(count, pick, component, start, ordered, sorted_length)
         gather_members(count, groups, component, start, members)
@@ -206,60 +207,102 @@ def kernel_rule(rule: MergeRule, channels: int) -> _KernelRule:
     return _KernelRule(int(rule.cost), logarithmic, variances, inverse_floor, rule.length_quarters, rule.ward_rounds, channels)
 
 
-def build(features: Tensor, inside: Tensor, rule: MergeRule, picks: bool = False, place: Place | None = None) -> Tree:
+def build(
+    features: Tensor,
+    inside: Tensor,
+    rule: MergeRule,
+    picks: bool = False,
+    place: Place | None = None,
+    zones: Zones | None = None,
+) -> Tree:
     """The tree of the pixels inside a mask (H, W); features are planes (C, M) float32 of its M pixels in raster order.
 
-    picks: also keep which region every absorbed member had picked. place: where the pixels lie, see `Place`. Linear time in
-    practice. Sizes in costs are float32: exact up to 2²⁴ pixels per region.
+    picks: also keep which region every absorbed member had picked. place: where the pixels of a window lie, see `Place`; its
+    flat zones depend on the whole image, so they are given, or there are none. Linear time in practice. Sizes in costs are
+    float32: exact up to 2²⁴ pixels per region.
     """
     channels, leaves = features.shape
     check_size(leaves)
     whole = bool(inside.all())
     on_grid = whole and leaves > 1 and rule.cost not in (Cost.COSINE, Cost.TANIMOTO)
     if place is not None and not on_grid:
-        return definition.build(features, inside, rule, picks, place)
+        return definition.build(features, inside, rule, picks, place, zones)
     compiled_rule = kernel_rule(rule, channels)
-    logarithmic = compiled_rule.logarithmic
+    wide = 2 * channels + 2 if compiled_rule.variances else channels + 1
+    tree, level, work = begin_tree(leaves, work_counts(leaves, wide, on_grid, place is not None), wide, compiled_rule, picks)
+    known = (0, 0, 0) if channels == 3 else ()
+    planes, shape = features.contiguous().numpy(), (int(inside.shape[0]), int(inside.shape[1]))
+    if on_grid:
+        origin = (0, shape[1]) if place is None else (int(place.first), int(place.width))
+        pick_on_grid(planes, *shape, origin, rule.cost != Cost.GAUSSIAN, work.key, work.pick)
+        found = NO_ZONES if zones is None else arrays_of(zones, shape)
+        found = zones_on_grid(planes, shape, work.key) if place is None else found
+        flat, next_node = grow_zones(known, planes, found, compiled_rule, tree, level)
+        if flat.top.size:
+            pick_zones(planes, rule.cost, flat, origin, shape[1], work.key, work.pick)
+        count, touching, next_node = begin_grid(known, planes, shape, origin, compiled_rule, work, tree, next_node, flat)
+        level[leaves:next_node] = rounds = 1
+    else:
+        number = vertex_numbers(inside)
+        flat, next_node = grow_zones(known, planes, zones_of(planes, number), compiled_rule, tree, level)
+        count, rounds = leaves, 0
+        work.node[:leaves] = np.arange(leaves, dtype=np.int32)
+        begin_rows(planes, work.node[:leaves], compiled_rule, work.rows)
+        touching = edges_of_mask(number, NO_TREE_ZONES.root, work.edges, work.length)
+    ended = climb(known, planes, count, touching, rounds, next_node, compiled_rule, work, tree, level, flat)
+    tree[6][:leaves] = _ZERO  # the energy of pixels
+    return finished(tree, level, compiled_rule, ended)
+
+
+def begin_tree(leaves: int, counts: Sequence[int], wide: int, rule: Any, picks: bool) -> tuple[Any, Any, Work]:
+    """An empty tree as `merge` fills it, its levels, and the arrays in which it grows."""
     parent = np.empty(2 * leaves - 1, np.int32)
     parent[-1] = -1
     left, right = np.empty(leaves - 1, np.int32), np.empty(leaves - 1, np.int32)
     level, altitude = np.zeros(2 * leaves - 1, np.int16), np.zeros(2 * leaves - 1, np.float32)
     gain = np.empty(leaves - 1, np.float32)
-    wide = 2 * channels + 2 if compiled_rule.variances else channels + 1
-    counts = work_counts(leaves, wide, on_grid, place is not None)
     words = sum(counts) + len(counts)
-    logs = -(-channels // _GROUP) if logarithmic else 1
+    logs = -(-rule.channels // _GROUP) if rule.logarithmic else 1
     slab = scratch("tree", words + (2 + logs) * leaves)
     energy = slab[words : words + 2 * leaves].view(np.float32)
     factors = slab[words + 2 * leaves : words + 2 * leaves + logs * (leaves - 1)].view(np.float32).reshape(logs, leaves - 1)
     picked = np.empty(leaves - 1 if picks else 0, np.int32)
-    tree = (parent, left, right, altitude, gain, picked, energy, factors)
-    known = (0, 0, 0) if channels == 3 else ()
-    planes, shape = features.contiguous().numpy(), (int(inside.shape[0]), int(inside.shape[1]))
-    work = work_in(slab, counts, wide)
-    if on_grid:
-        origin = (0, shape[1]) if place is None else (int(place.first), int(place.width))
-        pick_on_grid(planes, *shape, origin, rule.cost != Cost.GAUSSIAN, work.key, work.pick)
-        found = zones_on_grid(planes, shape, work.key) if place is None else NO_ZONES
-        zones, next_node = grow_zones(known, planes, found, compiled_rule, tree, level)
-        if zones.top.size:
-            pick_zones(planes, rule.cost, zones, work.key, work.pick)
-        count, touching, next_node = begin_grid(known, planes, shape, origin, compiled_rule, work, tree, next_node, zones)
-        level[leaves:next_node] = rounds = 1
-    else:
-        number = vertex_numbers(inside)
-        zones, next_node = grow_zones(known, planes, zones_of(planes, number), compiled_rule, tree, level)
-        count, rounds = leaves, 0
-        work.node[:leaves] = np.arange(leaves, dtype=np.int32)
-        begin_rows(planes, work.node[:leaves], compiled_rule, work.rows)
-        touching = edges_of_mask(number, NO_TREE_ZONES.root, work.edges, work.length)
-    rounds, next_node, pieces, node = climb(
-        known, planes, count, touching, rounds, next_node, compiled_rule, work, tree, level, zones
-    )
-    if logarithmic:
+    return (parent, left, right, altitude, gain, picked, energy, factors), level, work_in(slab, counts, wide)
+
+
+def finished(tree: Any, level: Any, rule: Any, ended: tuple[int, int, int, Any]) -> Tree:
+    """The tree after its last round, from what `climb` returned; the energies of its leaves are known."""
+    rounds, next_node, pieces, node = ended
+    parent, left, right, altitude, gain, picked, energy, factors = tree
+    leaves = left.size + 1
+    if rule.logarithmic:
         finish_gains(next_node - leaves, leaves, left, right, gain, energy, factors)
     join_pieces(pieces, node, next_node, leaves, rounds + 1, parent, left, right, level, altitude, gain, picked)
     return Tree(*(torch.from_numpy(field) for field in (parent, left, right, level, altitude, gain, picked)))
+
+
+def build_on_regions(size: Tensor, mean: Tensor, deviation: Tensor, edges: Edges, rule: MergeRule, level: int) -> Tree:
+    """The tree above R regions that round `level` has made; see the definition. Linear time in practice."""
+    leaves, channels = mean.shape
+    check_size(leaves)
+    compiled_rule = kernel_rule(rule, channels)
+    wide = 2 * channels + 2 if compiled_rule.variances else channels + 1
+    counts = work_counts(leaves, wide, False, False, 3)
+    tree, levels, work = begin_tree(leaves, counts, wide, compiled_rule, False)
+    known = (0, 0, 0) if channels == 3 else ()
+    work.node[:leaves] = np.arange(leaves, dtype=np.int32)
+    rows, values = work.rows[:leaves], mean.contiguous().numpy()
+    rows[:, :channels], rows[:, channels] = values, size.numpy()
+    if compiled_rule.variances:
+        rows[:, channels + 1 : 2 * channels + 1] = deviation.numpy()
+        region_energies(known, leaves, work.rows, compiled_rule)
+        tree[6][:leaves] = rows[:, 2 * channels + 1]
+    touching = edges.first.numel()
+    work.edges[:touching] = (edges.first << 32 | edges.second).numpy().view(np.uint64)  # in their order, which is that of `first`
+    work.length[:touching] = edges.length.numpy()
+    planes = np.ascontiguousarray(values.T)  # of no pixels: only their number counts
+    ended = climb(known, planes, leaves, touching, level, leaves, compiled_rule, work, tree, levels, NO_TREE_ZONES)
+    return finished(tree, levels, compiled_rule, ended)
 
 
 def grow_zones(known: Any, planes: Any, found: ZoneArrays, rule: Any, tree: Any, level: Any) -> tuple[TreeZones, int]:

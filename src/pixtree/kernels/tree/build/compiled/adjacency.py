@@ -5,11 +5,7 @@ sorted by `first`. Passes over edges have no branches that depend on the image, 
 an entry that does not count is written all the same, and overwritten by the next one.
 """
 
-from typing import Any
-
 import numpy as np
-import torch
-from torch import Tensor
 
 from pixtree.runtime.jit import inlined, kernel
 
@@ -126,9 +122,3 @@ def edges_of_mask(number, zone, edges, length):
                     edges[found], length[found] = edge_between(number[y, x], number[v, u]), _u4(1)
                     found += 1
     return found
-
-
-def vertex_numbers(inside: Tensor) -> Any:
-    """Vertex number of every pixel inside the mask, (H, W) int32, −1 outside."""
-    number = inside.flatten().cumsum(0) - 1
-    return number.masked_fill(~inside.flatten(), -1).view(inside.shape).to(torch.int32).numpy()

@@ -118,8 +118,7 @@ def region_energies(known, groups, rows, rule):
 
 @kernel
 def finish_gains(inner, leaves, left, right, gain, energy, factors):
-    """gain = energy of the node minus those of its children, never negative."""
-    energy[:leaves] = _ZERO
+    """gain = energy of the node minus those of its children, never negative; the energies of leaves are known."""
     for k in range(inner):
         gain[k] = log_at_least_one(factors[0, k])
     for group in range(1, factors.shape[0]):

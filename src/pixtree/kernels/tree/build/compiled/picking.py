@@ -33,8 +33,11 @@ class TreeZones(NamedTuple):
 
 
 @kernel
-def pick_zones(features, cost, zones, key, pick):
-    """Let the pixels of a zone pick its first pixel, and blended pixels the zone that they join, before all other pixels."""
+def pick_zones(features, cost, zones, place, width, key, pick):
+    """Let the pixels of a zone pick its first pixel, and blended pixels the zone that they join, before all other pixels.
+
+    place: (first, stride) of an image with rows of `width` pixels, see `Place`.
+    """
     for i in range(zones.root.size):
         other = zones.joins[i]
         if zones.root[i] >= 0:
@@ -45,7 +48,9 @@ def pick_zones(features, cost, zones, key, pick):
             else:
                 distance = squared_distance(features, i, other)
                 distance *= _ONE if cost == _GAUSSIAN else _f4(0.5)
-            key[i], pick[i] = ZONE_KEY + order_key(bits_of(distance), min(i, other), max(i, other)), _u4(other)
+            here = place[0] + i // width * place[1] + i % width
+            there = place[0] + other // width * place[1] + other % width
+            key[i], pick[i] = ZONE_KEY + order_key(bits_of(distance), min(here, there), max(here, there)), _u4(other)
 
 
 @kernel

@@ -240,7 +240,8 @@ def pruned_cut(planes: Any, shape: tuple[int, int], rule: Any, count: int, kept:
     pick_on_grid(planes, *shape, (0, shape[1]), rule.cost != _GAUSSIAN, work.key, pick)
     found = zones_on_grid(planes, shape, work.key)
     if found.root.size:
-        pick_zones(planes, rule.cost, TreeZones(found.root, found.joins, found.size, found.size), work.key, pick)
+        zones = TreeZones(found.root, found.joins, found.size, found.size)
+        pick_zones(planes, rule.cost, zones, (0, shape[1]), shape[1], work.key, pick)
     kept_levels = (pick, component, members, start, node, above)
     rounds, made = grow_flat(known, planes, shape, rule, tau, work, kept_levels, offset, (left, right, gain), found.size)
     if kept is not None:

@@ -73,12 +73,13 @@ def test_no_boundary_runs_inside_a_zone_while_one_between_zones_is_unused(name):
         assert keeps_the_rule(pixtree.segment(image, **options), zone)
 
 
+@pytest.mark.parametrize("relax", [True, "detail"])
 @pytest.mark.parametrize("name", DRAWN)
-def test_relaxing_cuts_no_zone(name):
+def test_relaxing_cuts_no_zone(name, relax):
     image = drawn(name)
     zone = solid_zones(image)
     for tokens in (2, 6, 50):
-        plain, relaxed = pixtree.segment(image, tokens=tokens), pixtree.segment(image, tokens=tokens, relax=True)
+        plain, relaxed = pixtree.segment(image, tokens=tokens), pixtree.segment(image, tokens=tokens, relax=relax)
         assert cuts_a_zone(plain, zone) or not cuts_a_zone(relaxed, zone)
 
 

@@ -18,7 +18,12 @@ def trees() -> None:
     for similarity in (pixtree.Gaussian(), pixtree.Cosine(), pixtree.Tanimoto(), pixtree.Likelihood(), pixtree.Ward()):
         pixtree.hierarchy(PHOTO, similarity=similarity).cut(20)
     tree = pixtree.hierarchy(PHOTO)
-    for cut in ({"tokens": 20, "relax": True}, {"criterion": "bic"}, {"criterion": "bic", "at_most": 9}):
+    for cut in (
+        {"tokens": 20, "relax": True},
+        {"tokens": 9, "relax": "detail"},
+        {"criterion": "bic"},
+        {"criterion": "bic", "at_most": 9},
+    ):
         tree.cut(**cut)
     tree.table(9)
     pixtree.segment(PHOTO, 20, relax=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from evidence.chapters import CHAPTERS, DIFFERENCES, OTHERS, WORDS, Chapter
 from evidence.summary import summary
-from pixtree.evaluation.records import markdown_table
+from pixtree.evaluation.records import markdown_table, with_errors
 from pixtree.evaluation.superpixels import MEASURES
 from pixtree.files import replacing
 
@@ -217,12 +217,23 @@ def superpixels_section(record: Record) -> str:
     lines = [f"{data['name']}, {data['split']}: {data['photos']} photos, {data['annotations']} annotations.", ""]
     for count in dict.fromkeys(row["tokens"] for row in record["rows"]):
         rows = [row for row in record["rows"] if row["tokens"] == count]
-        lines += [f"#### {count} regions requested", "", markdown_table(columns, rows), *ties(rows)]
+        lines += [f"#### {count} regions requested", "", markdown_table(columns, rows)]
+        lines += paired_differences(record, count) if "reference" in record else ties(rows)
     lines += [f"- {measure.name}: {measure.meaning}." for measure in MEASURES]
     lines += [f"- {note}" for note in record.get("notes", [])]
     for name, about in record.get("programs", {}).items():
         lines.append(f"- {name}: " + "; ".join(f"{key} {value}" for key, value in about.items()) + ".")
     return "\n".join(lines) + "\n"
+
+
+def paired_differences(record: Record, count: int) -> list[str]:
+    """How far the methods are from the one that the record names as its reference, photo by photo."""
+    columns = [("method", "Method", ""), *_SUPERPIXEL_COLUMNS[:5], ("contour_density", "Contours", ".4f")]
+    rows = [row for row in record["differences"] if row["tokens"] == count]
+    return [
+        f"Minus {record['reference']}, paired by photo, ± standard error:\n",
+        markdown_table(columns, with_errors(rows, columns)),
+    ]
 
 
 def ties(rows: Sequence[Record]) -> list[str]:

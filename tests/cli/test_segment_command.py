@@ -87,6 +87,30 @@ def test_every_cut_of_the_library_can_be_asked_for(photo, out, cut):
     assert "--at-most" not in cut or count <= 5
 
 
+@pytest.mark.parametrize(
+    ("words", "relax"),
+    [
+        (["PHOTO"], False),
+        (["--relax", "PHOTO"], True),
+        (["PHOTO", "--relax"], True),
+        (["--relax", "--", "PHOTO"], True),
+        (["--relax", "detail", "PHOTO"], "detail"),
+        (["PHOTO", "--relax=detail"], "detail"),
+    ],
+)
+def test_relax_takes_a_mode_or_none_and_never_an_image(photo, out, words, relax):
+    from pixtree import segment
+
+    result = run("segment", "-o", out / "labels.png", "--tokens", 9, *(photo if word == "PHOTO" else word for word in words))
+    assert result.exit_code == 0, result.output
+    np.testing.assert_array_equal(labels_in(out / "labels.png"), segment(photo, tokens=9, relax=relax))
+
+
+def test_an_unknown_way_to_relax_lists_the_known_ones(photo, out):
+    refused = run("segment", photo, "-o", out / "labels.png", "--relax=fine")
+    assert_refused(refused, out, "--relax takes the mode detail or none, got 'fine'", code=2)
+
+
 def test_a_mask_leaves_pixels_out(photo, out, tmp_path):
     mask = np.zeros((30, 40), dtype=np.uint8)
     mask[5:25, 5:35] = 255
@@ -142,7 +166,7 @@ def test_options_that_exclude_one_another_are_a_usage_error(photo, out, options)
     assert_refused(run("segment", photo, "-o", out / "labels.png", *options), out, "--", code=2)
 
 
-@pytest.mark.parametrize("options", [["--level", "3"], ["--relax"], ["--compactness", "0.1"]])
+@pytest.mark.parametrize("options", [["--level", "3"], ["--relax"], ["--relax", "detail"], ["--compactness", "0.1"]])
 def test_another_partitioner_takes_a_count_only(photo, out, options):
     refused = run("segment", photo, "-o", out / "labels.png", "--partitioner", "grid", *options)
     assert_refused(refused, out, "takes tokens= only")

@@ -53,9 +53,28 @@ def test_a_run_writes_record_table_and_plot_and_the_report_reads_it(photos, tmp_
     assert "Superpixels on people" in render(tmp_path / "results")[0]
 
 
+def test_differences_from_one_method_are_printed_recorded_and_on_the_page(photos, tmp_path):
+    (tmp_path / "results").mkdir()
+    record = tmp_path / "results" / "r.json"
+    options = ("--tokens", "10,20", "--methods", "pixtree-detail,pixtree-nested", "--workers", 1)
+    done = run("superpixels", photos, *options, "--reference", "pixtree-detail", "-o", record)
+    assert done.exit_code == 0, done.output
+    assert "minus pixtree-detail" in done.output
+    written = json.loads(record.read_text())
+    assert written["command"].endswith("--reference pixtree-detail")
+    assert [(row["method"], row["tokens"]) for row in written["differences"]] == [("pixtree-nested", 10), ("pixtree-nested", 20)]
+    ours, theirs = (next(row for row in written["rows"] if row["method"] == f"pixtree-{name}") for name in ("detail", "nested"))
+    apart = written["differences"][0]["boundary_recall"]
+    assert apart == pytest.approx(theirs["boundary_recall"] - ours["boundary_recall"])
+    page = render(tmp_path / "results")[0]
+    assert "Minus pixtree-detail, paired by photo" in page
+    assert f"{apart:+.4f} ± –" in page
+
+
 @pytest.mark.parametrize(
     ("options", "message", "code"),
     [
+        (("--reference", "grid", "--methods", "pixtree"), "--reference is one of the methods pixtree, got 'grid'", 2),
         (("--tokens", "10,x"), "--tokens are whole numbers", 1),
         (("--methods", "magic"), "choose from pixtree", 1),
         (("--split", "test"), "there is no folder", 1),

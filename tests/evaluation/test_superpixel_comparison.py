@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from pixtree.evaluation import superpixel_comparison
 from pixtree.evaluation.annotated_photos import annotated_photos
 from pixtree.evaluation.plots import plot_superpixels
 from pixtree.evaluation.records import provenance, write_record, write_table
-from pixtree.evaluation.superpixel_comparison import METHODS, Sample, compare_superpixels, measure_photo, rows
+from pixtree.evaluation.superpixel_comparison import METHODS, Sample, compare_superpixels, differences, measure_photo, rows
 from pixtree.evaluation.superpixels import MEASURES
 
 
@@ -72,6 +73,16 @@ def test_rows_hold_means_standard_errors_and_median_seconds():
     assert row["boundary_recall_se"] == pytest.approx(1 / np.sqrt(3))
     assert row["seconds"] == 0.2
     assert row["psnr_of_mean_error"] == pytest.approx(-10 * np.log10(0.02))
+
+
+def test_differences_are_paired_by_photo():
+    others = [sample("a", 1.0, 0.1), sample("b", 3.0, 0.2), sample("c", 2.0, 9.0)]
+    ours = [replace(one, method="pixtree", scores={key: 2 * value for key, value in one.scores.items()}) for one in others]
+    (row,) = differences([*reversed(ours), *others], "pixtree")
+    assert (row["method"], row["tokens"], row["photos"]) == ("grid", 9, 3)
+    assert row["boundary_recall"] == -2
+    assert row["boundary_recall_se"] == pytest.approx(1 / np.sqrt(3))
+    assert differences([*ours, *others], "grid")[0]["boundary_recall"] == 2
 
 
 def test_one_photo_has_no_standard_error():

@@ -33,6 +33,9 @@ RULES = [
 ]
 LABELS = torch.stack((torch.arange(99).view(SHAPE) // 25, torch.arange(99).view(SHAPE) % 11 // 4)).to(torch.int32)
 LABELS[0, 0, :2] = -1
+MASKED = DEFINED.connected_pieces(torch.where(MASK & (LABELS[0] >= 0), LABELS[1], -1))
+FINER = torch.where(MASKED >= 0, LABELS[1] * 9 + LABELS[0], -1)
+ZONES = torch.where(FLAT[0].view(SHAPE) == 30.0, -1, (FLAT[0].view(SHAPE) > 30.0).int() * 6)
 
 
 def random(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -137,7 +140,8 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
     ],
     "exact_cut": lambda: [
         (PLANES, SHAPE, MergeRule(), 1),
-        (PLANES, SHAPE, MergeRule(Cost.COSINE), 9),
+        (PLANES, SHAPE, MergeRule(Cost.COSINE), 9, None, (3,)),
+        (PLANES, SHAPE, MergeRule(), 30, None, (5, 20)),
         *((FLAT, SHAPE, MergeRule(), count) for count in (1, 2, 5, 50)),
         (DEFINED.lab(constant(1, 1)), (1, 1), MergeRule(), 1, levels_for(constant(1, 1))),
     ],
@@ -155,6 +159,22 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
     "joint_histogram": lambda: [(LABELS, 5, 4, kernel, 0.3) for kernel in KERNELS],
     "lab": lambda: [(IMAGE,), (IMAGE / 255.0,), (random(3, 4, 4).float() * 1.2 - 0.1,)],
     "moments": lambda: [(PLANES, *children())],
+    "move_blocks": lambda: (
+        [
+            (LABELS[1], DEFINED.connected_pieces(blocks), planes.view(3, *SHAPE), 3, 10.0, zones)
+            for planes, zones in ((PLANES, None), (FLAT, ZONES))
+            for blocks in (LABELS[1] * 9 + LABELS[0].clamp_min(0), LABELS[1] * 9 + torch.arange(99).view(SHAPE) % 5)
+        ]
+        + [
+            (
+                MASKED,
+                DEFINED.connected_pieces(torch.where(MASKED >= 0, LABELS[1] * 9 + LABELS[0], -1)),
+                PLANES.view(3, *SHAPE),
+                1,
+                10.0,
+            )
+        ]
+    ),
     "open_largest": lambda: [(TREE.gain, *children(), count) for count in (0, 1, 40, 98)],
     "paint": lambda: [(random(2, 4, 3).requires_grad_(), LABELS.flatten(1))],
     "persistence": lambda: [(TREE.gain, *children())],

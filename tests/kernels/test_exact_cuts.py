@@ -39,6 +39,15 @@ def test_photos_are_cut_as_by_the_whole_tree(count):
     )
 
 
+@pytest.mark.parametrize(("image", "count"), [(photo(), 600), (photo(), 3000), (noise(40, 41), 90), (constant(9, 9), 40)])
+def test_coarser_nested_cuts_come_with_the_finest(image, count):
+    planes, shape, coarser = compiled.lab(image), tuple(image.shape[1:]), (1, 5, count // 4)
+    for kernels in (compiled, reference) if image.shape[1] < 50 else (compiled,):
+        found = kernels.exact_cut(planes, shape, MergeRule(), count, coarser=coarser)
+        for labels, regions in zip((found.labels, *found.coarser), (count, *coarser), strict=True):
+            assert torch.equal(labels, by_whole_tree(planes, shape, MergeRule(), regions))
+
+
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 8, 13, 16, 17])
 @pytest.mark.parametrize("cost", COSTS)
 def test_every_number_of_channels_and_every_cost(channels, cost):

@@ -1,5 +1,7 @@
 """The front door: any image in, exactly the asked regions out."""
 
+from hashlib import sha256
+
 import numpy as np
 import pytest
 import torch
@@ -47,13 +49,33 @@ def test_grey_arrays_need_no_channel_axis():
 @pytest.mark.parametrize("backend", ["torch", "numba"])
 def test_an_image_alone_equals_the_image_in_any_batch_and_order(backend):
     images = torch.stack([photo(height=30, width=31), noise(30, 31), photo("coffee", 30, 31)])
-    for relax in (False, True):
+    for relax in (False, True, "detail"):
         batch = pixtree.segment(images, tokens=20, relax=relax, backend=backend)
         turned = pixtree.segment(images.flip(0), tokens=20, relax=relax, backend=backend)
         for index, image in enumerate(images):
             alone = pixtree.segment(image, tokens=20, relax=relax, backend=backend)
             assert torch.equal(batch[index], alone)
             assert torch.equal(turned[2 - index], alone)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("astronaut", "dd93b9ba2f8820bf"), ("coffee", "0eefa3a82838dd2a")])
+def test_polished_boundaries_are_those_of_earlier_versions(name, expected):
+    labels = pixtree.segment(photo(name, 200, 240), tokens=100, relax=True)
+    assert sha256(labels.numpy().tobytes()).hexdigest()[:16] == expected
+
+
+@pytest.mark.parametrize("backend", ["torch", "numba"])
+def test_detail_is_the_same_with_and_without_the_whole_tree(backend):
+    image = photo(height=48, width=56)
+    whole = pixtree.hierarchy(image, backend=backend).cut(tokens=9, relax="detail").labels[0]
+    assert torch.equal(pixtree.segment(image, tokens=9, relax="detail", backend=backend), whole)
+    assert torch.equal(pixtree.segment(image, tokens=9, relax="detail"), whole)
+    assert not torch.equal(pixtree.segment(image, tokens=9, relax=True), whole)
+
+
+def test_unknown_relaxations_are_refused_before_the_image_is_read():
+    with pytest.raises(ValueError, match=r'relax is False, True or "detail", got \'smooth\''):
+        pixtree.segment("missing.png", tokens=9, relax="smooth")
 
 
 @pytest.mark.bfloat16
@@ -73,6 +95,7 @@ def test_autocast_and_gradients_change_nothing(backend):
     [
         {"tokens": 20},
         {"tokens": 20, "relax": True},
+        {"tokens": 8, "relax": "detail"},
         {"criterion": pixtree.Criterion("aicc", penalty=0.05)},
         {"criterion": pixtree.Criterion(rule="pixel", nodes="levels")},
         {"criterion": pixtree.Criterion(shape=1.0, penalty=0.05)},

@@ -12,7 +12,7 @@ from pixtree.kernels import kernels_for
 from pixtree.kernels.tree.attributes.definition import parents_of
 from pixtree.trees.build import hierarchy_of_image
 from pixtree.trees.criteria import Criterion, scores
-from pixtree.trees.cuts import AtMost, Exactly, Level, budget_of, opened_nodes
+from pixtree.trees.cuts import AtMost, Exactly, Level, block_counts, budget_of, opened_nodes
 from pixtree.trees.hierarchy import Hierarchy
 from pixtree.trees.options import TreeOptions
 from pixtree.trees.partition import Partition
@@ -159,12 +159,43 @@ def test_every_count_is_reached_on_hard_images(image):
 def test_relaxation_keeps_count_and_connectivity(image, tokens):
     tree = hierarchy_of_image(image)
     tokens = min(tokens, tree.leaves)
-    plain, relaxed = tree.cut(tokens=tokens), tree.cut(tokens=tokens, relax=True)
-    assert torch.equal(relaxed.counts, plain.counts)
-    assert Partition.from_labels(relaxed.labels) == relaxed
+    plain = tree.cut(tokens=tokens)
+    for relax in (True, "detail"):
+        relaxed = tree.cut(tokens=tokens, relax=relax)
+        assert torch.equal(relaxed.counts, plain.counts)
+        assert Partition.from_labels(relaxed.labels) == relaxed
 
 
-def test_relaxation_improves_the_fit_of_a_photo():
+@pytest.mark.parametrize(
+    "budget", [Exactly(30), AtMost(20), Criterion("bic"), Criterion(rule="pixel", nodes="levels"), Level(4), Level(0)], ids=str
+)
+def test_detail_keeps_the_regions_of_every_budget_connected_and_inside_the_mask(budget):
+    mask = torch.ones(48, 56, dtype=torch.bool)
+    mask[10:14, 3:40] = False
+    mask[:, 50] = False
+    for inside in (None, mask):
+        tree = hierarchy_of_image(photo(height=48, width=56), mask=inside)
+        plain, relaxed = tree.cut(budget=budget), tree.cut(budget=budget, relax="detail")
+        assert torch.equal(relaxed.counts, plain.counts)
+        assert Partition.from_labels(relaxed.labels) == relaxed
+        assert torch.equal(relaxed.labels >= 0, plain.labels >= 0)
+
+
+def test_blocks_are_ten_and_forty_times_the_regions_but_no_smaller_than_sixteen_pixels():
+    assert block_counts(200, 512 * 512) == [2000, 8000]
+    assert block_counts(400, 481 * 321) == [2412, 9650]
+    assert block_counts(100, 64 * 64) == [256]
+    assert block_counts(256, 64 * 64) == []
+
+
+@pytest.mark.parametrize("relax", ["fine", "", None, 2])
+def test_unknown_relaxations_list_the_known_ones(relax):
+    tree = hierarchy_of_image(constant(4, 4))
+    with pytest.raises(ValueError, match=r'relax is False, True or "detail", got'):
+        tree.cut(tokens=2, relax=relax)
+
+
+def test_relaxation_improves_the_fit_of_a_photo_and_detail_improves_it_further():
     tree = hierarchy_of_image(photo())
     pixels = tree.features.T.to(torch.float64)
 
@@ -173,7 +204,9 @@ def test_relaxation_improves_the_fit_of_a_photo():
         sums = torch.zeros(int(partition.counts), 3, dtype=torch.float64).index_add_(0, labels, pixels)
         return float((pixels - (sums / partition.areas()[:, None])[labels]).square().sum())
 
-    assert error(tree.cut(tokens=60, relax=True)) < 0.95 * error(tree.cut(tokens=60))
+    plain, polished, detailed = (error(tree.cut(tokens=60, relax=relax)) for relax in (False, True, "detail"))
+    assert polished < 0.95 * plain
+    assert detailed < 0.97 * polished
 
 
 def test_at_most_keeps_the_criterions_cut_or_coarsens_it_to_the_limit():

@@ -65,15 +65,17 @@ def test_the_rule_holds_for_generated_graphics(seed, smooth, share):
         labels = pixtree.segment(image, tokens=tokens)
         assert keeps_the_rule(labels, zone)
         if not cuts_a_zone(labels, zone):
-            assert not cuts_a_zone(pixtree.segment(image, tokens=tokens, relax=True), zone)
+            for relax in (True, "detail"):
+                assert not cuts_a_zone(pixtree.segment(image, tokens=tokens, relax=relax), zone)
 
 
+@pytest.mark.parametrize("relax", [True, "detail"])
 @pytest.mark.parametrize("name", DRAWN)
-def test_relaxing_cuts_no_zone(name):
+def test_relaxing_cuts_no_zone(name, relax):
     image = drawn(name)
     zone = solid_zones(image)
     for tokens in (2, 6, 50):
-        plain, relaxed = pixtree.segment(image, tokens=tokens), pixtree.segment(image, tokens=tokens, relax=True)
+        plain, relaxed = pixtree.segment(image, tokens=tokens), pixtree.segment(image, tokens=tokens, relax=relax)
         assert cuts_a_zone(plain, zone) or not cuts_a_zone(relaxed, zone)
 
 

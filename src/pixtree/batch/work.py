@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from pixtree.batch.corpus import Corpus, CorpusPart, Kind, StoredImage, stored_i
 from pixtree.batch.destination import checked_key, sink, trace_of, write_part
 from pixtree.images import Image
 from pixtree.images.reading import larger_images
+
+if TYPE_CHECKING:
+    from pixtree.trees.cuts import Relax
 
 Result = TypeVar("Result")
 FAULTS = (ValueError, OSError, ImportError, MemoryError)  # of one image; anything else is a bug
@@ -32,6 +35,10 @@ def worker(task: str, options: Mapping[str, Any]) -> Callable[[Image], Made]:
     unknown = sorted(options.keys() - known.keys())
     if unknown:
         raise ValueError(f"{task} has the options {', '.join(known)}, got {', '.join(unknown)}; leave it out")
+    if "relax" in options:
+        from pixtree.trees.cuts import checked_relax
+
+        checked_relax(options["relax"])
     return partial(function, **{**known, **options})
 
 
@@ -51,7 +58,7 @@ def worked_on(image: StoredImage, work: Callable[[Image], Result]) -> Result:
         raise ValueError(" ".join(str(fault).split()) or "out of memory") from fault
 
 
-def _segment(image: Image, *, tokens: int | None, criterion: str | None, relax: bool, format: str) -> Made:
+def _segment(image: Image, *, tokens: int | None, criterion: str | None, relax: "Relax", format: str) -> Made:
     """A label map."""
     from pixtree.exports.labels import encoded_labels
     from pixtree.tasks.segment import segment

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pixtree.cli.errors import FAILURE, UsageError, reported
-from pixtree.cli.options import MAX_PIXELS, grouped, with_examples
+from pixtree.cli.options import MAX_PIXELS, Relax, WithRelax, grouped, parsed_relax, with_examples
 from pixtree.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     group = typer.Typer(help="Process a whole corpus: resumable, in many processes, with a manifest of every image.")
     for function in (segment, tokenize, vectorize):
-        group.command(epilog=with_examples(tuple(one for one in EXAMPLES if f" {function.__name__} " in one)))(function)
+        examples = with_examples(tuple(one for one in EXAMPLES if f" {function.__name__} " in one))
+        group.command(cls=WithRelax if function is segment else None, epilog=examples)(function)
     app.add_typer(group, name="batch")
 
 
@@ -59,13 +60,13 @@ def segment(
     where: Where,
     tokens: Annotated[int | None, typer.Option(help="Cut into exactly this many regions (default 200).")] = None,
     criterion: Annotated[str | None, typer.Option(help="Let a criterion choose the number: aic, aicc, bic or cic.")] = None,
-    relax: Annotated[bool, typer.Option("--relax", help="Polish the boundaries.")] = False,
+    relax: Relax = None,
     format: Annotated[str, typer.Option(help="Format of label maps: png, tiff or npz.")] = "png",
 ) -> None:
     """Cut every image into regions and write label maps."""
     if tokens is None and criterion is None:
         tokens = 200
-    _run("segment", source, destination, where, tokens=tokens, criterion=criterion, relax=relax, format=format)
+    _run("segment", source, destination, where, tokens=tokens, criterion=criterion, relax=parsed_relax(relax), format=format)
 
 
 @reported()

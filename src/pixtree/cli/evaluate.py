@@ -35,6 +35,16 @@ SUPERPIXEL_COLUMNS = [
     ["contour_density", "contours", ".3f"],
     ["seconds", "CPU s", ".3f"],
 ]
+DIFFERENCE_COLUMNS = [
+    ["method", "minus {}", ""],
+    ["tokens", "asked", ""],
+    ["boundary_recall", "recall", ".4f"],
+    ["boundary_precision", "precision", ".4f"],
+    ["undersegmentation_error", "underseg.", ".4f"],
+    ["achievable_accuracy", "ASA", ".4f"],
+    ["explained_variation", "EV", ".4f"],
+    ["contour_density", "contours", ".4f"],
+]
 VECTOR_COLUMNS = [
     ["method", "method", ""],
     ["paths", "paths", ".0f"],
@@ -118,6 +128,12 @@ def superpixels(
             show_default=False,
         ),
     ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            help="Also report how far all others are from this method, photo by photo, with standard errors.", show_default=False
+        ),
+    ] = None,
     limit: Limit = None,
     workers: Annotated[int, typer.Option(help="Number of parallel processes; 0 starts one per core.")] = 0,
     output: Output = None,
@@ -126,11 +142,13 @@ def superpixels(
 ) -> None:
     """Benchmark superpixel methods against human annotations."""
     counts, names, given = parsed_counts(tokens, "--tokens"), _words(methods), _named_folders(labels or [])
+    if reference is not None and reference not in (*names, *given):
+        raise UsageError(f"--reference is one of the methods {', '.join((*names, *given))}, got {reference!r}; choose one of these")
     check_outputs(output, plot, csv)
 
     from pixtree.evaluation.annotated_photos import annotated_photos, data_folder, label_folder
-    from pixtree.evaluation.records import provenance, write_record, write_table
-    from pixtree.evaluation.superpixel_comparison import compare_superpixels, rows
+    from pixtree.evaluation.records import provenance, with_errors, write_record, write_table
+    from pixtree.evaluation.superpixel_comparison import compare_superpixels, differences, rows
 
     photos = annotated_photos(data, split, limit)
     folders = [label_folder(name, folder, photos) for name, folder in given.items()]
@@ -138,11 +156,17 @@ def superpixels(
     samples = [sample for some in _with_progress(ready, len(photos) * len(counts)) for sample in some]
     found, folder = rows(samples), data_folder(data)
     show(SUPERPIXEL_COLUMNS, found)
+    paired: dict[str, Any] = {}
+    if reference is not None:
+        paired = {"reference": reference, "differences": differences(samples, reference)}
+        columns = [[key, heading.format(reference), form] for key, heading, form in DIFFERENCE_COLUMNS]
+        show(columns, with_errors(paired["differences"], columns))
     if output is not None:
         command = f"pixtree evaluate superpixels {named(folder)} --split {split} --tokens {tokens} --methods {methods}"
         command += "" if limit is None else f" --limit {limit}"
         command += "".join(f" --labels {name}=FOLDER" for name in given)
-        write_record({**_heading(folder.name, split, photos, folders), **provenance(command), "rows": found}, output)
+        command += "" if reference is None else f" --reference {reference}"
+        write_record({**_heading(folder.name, split, photos, folders), **provenance(command), "rows": found, **paired}, output)
     if csv is not None:
         write_table(found, csv)
     if plot is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from pixtree.cli.errors import UsageError
 
@@ -29,6 +30,18 @@ SideRule = Annotated[
 ]
 ImageSize = Annotated[int, typer.Option("--size", help="Side in pixels of the square image that the model sees.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
+RELAX = "--relax"
+RELAX_MODES = ("detail",)
+Relax = Annotated[
+    str | None,
+    typer.Option(
+        RELAX,
+        metavar="[MODE]",
+        help="Polish the boundaries; cuts with different counts are then no longer nested. With the mode detail, boundaries follow "
+        "more of the contours, and get longer.",
+        show_default=False,
+    ),
+]
 MAX_PIXELS = "Maximum image size in pixels (decompression-bomb guard); 179 million by default."
 
 
@@ -109,6 +122,30 @@ def _keyword(name: str, kind: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=inspect.Parameter.empty if without else default, annotation=kind
     )
+
+
+class WithRelax(TyperCommand):
+    """A command whose option --relax may have a mode behind it or none."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Write every --relax as --relax=MODE, since an option that takes a value would take an image for its mode."""
+        end = args.index("--") if "--" in args else len(args)
+        written: list[str] = []
+        for word in args[:end]:
+            if written and written[-1] == f"{RELAX}=" and word in RELAX_MODES:
+                written[-1] += word
+            else:
+                written.append(f"{RELAX}=" if word == RELAX else word)
+        return super().parse_args(ctx, written + args[end:])
+
+
+def parsed_relax(mode: str | None) -> Any:
+    """The value of `relax=` for the mode after --relax, empty if there is none."""
+    if mode and mode not in RELAX_MODES:
+        raise UsageError(
+            f"{RELAX} takes the mode {' or '.join(RELAX_MODES)} or none, got {mode!r}; leave it out for smooth boundaries"
+        )
+    return mode or mode is not None
 
 
 def with_examples(examples: Iterable[str], *notes: str) -> str:

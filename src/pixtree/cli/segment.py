@@ -9,7 +9,7 @@ import typer
 
 from pixtree.cli.errors import UsageError, reported
 from pixtree.cli.jobs import Done, Job, planned, run
-from pixtree.cli.options import Files, Growing, ImageFiles, grouped, parsed_window, with_examples
+from pixtree.cli.options import Files, Growing, ImageFiles, Relax, WithRelax, grouped, parsed_relax, parsed_window, with_examples
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,9 +41,6 @@ AtMostCount = Annotated[
     int | None, typer.Option(help="Let the criterion (aicc by default) choose, but use at most this many regions.")
 ]
 LevelNumber = Annotated[int | None, typer.Option(help="Use this level of the tree; level 0 has one region per pixel.")]
-Relax = Annotated[
-    bool, typer.Option("--relax", help="Polish the boundaries; cuts with different counts are then no longer nested.")
-]
 PartitionerName = Annotated[
     str | None, typer.Option(help="Use another method, such as grid, quadtree or slic. It takes --tokens only.")
 ]
@@ -92,7 +89,7 @@ class Task(NamedTuple):
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    app.command("segment", epilog=with_examples(EXAMPLES))(segment)
+    app.command("segment", cls=WithRelax, epilog=with_examples(EXAMPLES))(segment)
 
 
 @reported()
@@ -103,7 +100,7 @@ def segment(
     cut: Cut,
     growing: Growing,
     files: Files,
-    relax: Relax = False,
+    relax: Relax = None,
     partitioner: PartitionerName = None,
     format: Format = None,
     overlay: Overlay = None,
@@ -113,7 +110,7 @@ def segment(
     """Cut images into connected regions and write them to files."""
     if tiles is not None:
         others = (relax, files.page, partitioner, format, overlay)
-        if growing != Growing() or cut != Cut(cut.tokens) or others != (False, None, None, None, None):
+        if growing != Growing() or cut != Cut(cut.tokens) or others != (None, None, None, None, None):
             raise UsageError("--tiles goes with --tokens and --window alone, got another option as well; leave it out")
         count, window = cut.tokens or DEFAULT_TOKENS, parsed_window(files.window)
         jobs = planned(images, {"output": (output, ".labels.tif")})
@@ -121,7 +118,7 @@ def segment(
         return
     task = Task(
         checked_cut({name: value for name, value in asdict(cut).items() if value is not None}),
-        growing.tree | {"relax": relax, "partitioner": partitioner},
+        growing.tree | {"relax": parsed_relax(relax), "partitioner": partitioner},
         growing,
         files,
         _checked_format(output, format),

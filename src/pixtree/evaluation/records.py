@@ -97,6 +97,17 @@ def cell(value: Any, form: str) -> str:
     return format(value, form) if isinstance(value, int | float) and form else str(value)
 
 
+def with_errors(rows: Sequence[Mapping[str, Any]], columns: Columns) -> list[dict[str, Any]]:
+    """Rows of differences as text: "+0.0123 ± 0.0045" for every key of `columns` whose standard error the rows have."""
+
+    def text(row: Mapping[str, Any], key: str, form: str) -> Any:
+        if row.get(key) is None or f"{key}_se" not in row:
+            return row.get(key)
+        return f"{row[key]:+{form}} ± {cell(row[f'{key}_se'], form)}"
+
+    return [{key: text(row, key, form) for key, _, form in columns} for row in rows]
+
+
 def write_table(rows: Sequence[Mapping[str, Any]], path: str | Path) -> None:
     """Rows with equal keys as CSV, a header first."""
     with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from typing import Any
 
@@ -25,6 +25,7 @@ from pixtree.trees.partition import Partition
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "pixtree": ("pixtree", {"relax": True}),
     "pixtree-nested": ("pixtree", {}),
+    "pixtree-detail": ("pixtree", {"relax": "detail"}),
     "pixtree-ward": ("pixtree", {"similarity": "ward", "relax": True}),
     "pixtree-gaussian": ("pixtree", {"similarity": "gaussian", "relax": True}),
     **{name: (name, {}) for name in NAMES if name != "pixtree"},
@@ -164,11 +165,32 @@ def rows(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     Means over photos; <measure>_se is their standard error, None for a single photo. psnr_of_mean_error is the PSNR of
     the mean squared error, the other usual convention.
     """
+    return [_row(group) for group in _groups(samples)]
+
+
+def differences(samples: Sequence[Sample], reference: str) -> list[dict[str, Any]]:
+    """One row per other method and count: its measures minus those of the method `reference` on the same photos.
+
+    Means over photos; <measure>_se is the standard error of the paired difference. Rows come in the order of `rows`.
+    """
+    base = {(sample.tokens, sample.photo): sample.scores for sample in samples if sample.method == reference}
+    apart = [
+        replace(sample, scores={key: value - base[sample.tokens, sample.photo][key] for key, value in sample.scores.items()})
+        for sample in samples
+        if sample.method != reference
+    ]
+    return [
+        {"method": group[0].method, "tokens": group[0].tokens, "photos": len(group), **_means(group)} for group in _groups(apart)
+    ]
+
+
+def _groups(samples: Sequence[Sample]) -> list[list[Sample]]:
+    """The samples of each method and count, in the order of the rows."""
     groups: dict[tuple[int, int], list[Sample]] = {}
     order = [*METHODS, *sorted({sample.method for sample in samples} - METHODS.keys())]
     for sample in sorted(samples, key=lambda sample: (order.index(sample.method), sample.tokens, sample.photo)):
         groups.setdefault((order.index(sample.method), sample.tokens), []).append(sample)
-    return [_row(group) for group in groups.values()]
+    return list(groups.values())
 
 
 def _row(group: Sequence[Sample]) -> dict[str, Any]:
@@ -178,14 +200,20 @@ def _row(group: Sequence[Sample]) -> dict[str, Any]:
         "photos": len(group),
         "segments": _mean(group, lambda sample: sample.segments),
         "pieces": _mean(group, lambda sample: sample.pieces),
+        **_means(group),
     }
-    for measure in MEASURES:
-        values = np.array([sample.scores[measure.key] for sample in group])
-        row[measure.key] = float(values.mean())
-        row[f"{measure.key}_se"] = _standard_error(values)
     row["psnr_of_mean_error"] = psnr(row["squared_error"])
     row["seconds"] = float(np.median([sample.seconds for sample in group]))
     return row
+
+
+def _means(group: Sequence[Sample]) -> dict[str, float | None]:
+    """Mean and standard error of every measure."""
+    found: dict[str, float | None] = {}
+    for measure in MEASURES:
+        values = np.array([sample.scores[measure.key] for sample in group])
+        found |= {measure.key: float(values.mean()), f"{measure.key}_se": _standard_error(values)}
+    return found
 
 
 def _mean(group: Sequence[Sample], value: Callable[[Sample], float]) -> float:

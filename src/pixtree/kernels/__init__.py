@@ -10,6 +10,7 @@ from types import ModuleType
 
 import torch
 
+from pixtree.kernels.image.blocks import definition as _blocks
 from pixtree.kernels.image.colour import definition as _colour
 from pixtree.kernels.image.pieces import definition as _pieces
 from pixtree.kernels.image.planes import definition as _planes
@@ -42,6 +43,7 @@ class Kernels:
     lightness = staticmethod(_colour.lightness)
     whole_bytes = staticmethod(_colour.whole_bytes)
     denormalised = staticmethod(_colour.denormalised)
+    move_blocks = staticmethod(_blocks.move_blocks)
     connected_pieces = staticmethod(_pieces.connected_pieces)
     relax = staticmethod(_polish.relax)
     # tree

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pixtree.partitioners.baseline import Baseline, LabelMap, Setting, colours
 from pixtree.trees.build import hierarchy_of_image, partition_images
-from pixtree.trees.cuts import Exactly
+from pixtree.trees.cuts import Exactly, Relax
 from pixtree.trees.options import Similarity, TreeOptions
 
 
@@ -22,7 +22,7 @@ class Tree(Baseline):
     compactness: float = TreeOptions.compactness
     energy: str = TreeOptions.energy
     floor: float = TreeOptions.floor
-    relax: bool = False
+    relax: Relax = False
     backend: str = "auto"
 
     def labels_at(self, image: Tensor, setting: Setting) -> LabelMap:

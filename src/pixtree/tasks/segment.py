@@ -14,7 +14,7 @@ from pixtree.runtime import transfer
 from pixtree.runtime.backend import trees_on_host
 from pixtree.trees.build import hierarchy_of_image, partition_images
 from pixtree.trees.criteria import Criterion
-from pixtree.trees.cuts import Budget, Exactly, budget_of
+from pixtree.trees.cuts import Budget, Exactly, Relax, budget_of, checked_relax
 from pixtree.trees.hierarchy import Hierarchy
 from pixtree.trees.options import Similarity, TreeOptions, named
 from pixtree.trees.partition import Partition
@@ -100,7 +100,7 @@ def segment(
     level: int | None = None,
     budget: Budget | None = None,
     partitioner: str | None = None,
-    relax: bool = False,
+    relax: Relax = False,
     mask: NDArray[np.generic] | Tensor | None = None,
     start_label: int = 0,
     channel_axis: ChannelAxis = "auto",
@@ -123,7 +123,8 @@ def segment(
     at_most: the criterion's cut, with at most this many regions.
     level: the paper's partition π_t after t rounds of merging.
     budget: any of these as a value, such as `Exactly(200)`.
-    relax: polish the boundaries; cuts with different counts are then no longer nested.
+    relax: polish the boundaries; cuts with different counts are then no longer nested. "detail" also exchanges small blocks between
+        regions first: the boundaries follow more of the contours and the regions fit the colours better, but boundaries get longer.
     mask: (H, W); pixels outside it belong to no region and get the label start_label − 1.
     partitioner: another method, such as "slic" or "grid", which takes only `tokens`.
 
@@ -136,7 +137,7 @@ def segment(
     """
     if words:
         _refuse("segment", words)
-    wanted = budget_of(tokens=tokens, criterion=criterion, at_most=at_most, level=level, budget=budget)
+    wanted, relax = budget_of(tokens=tokens, criterion=criterion, at_most=at_most, level=level, budget=budget), checked_relax(relax)
     near, mask = _on_host(image, mask, backend)
     pixels, inside = checked_inside(near, mask, channel_axis=channel_axis, window=window, page=page)
     first = _checked_start(start_label, pixels.shape[-2] * pixels.shape[-1])

@@ -1,5 +1,6 @@
 """From images and features to trees, and to the partitions of whole batches."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -10,7 +11,7 @@ from pixtree.kernels.image.planes import checked_planes
 from pixtree.kernels.tree import ExactCut, MergeRule, Place
 from pixtree.kernels.tree.zones import Zones
 from pixtree.runtime.threads import each
-from pixtree.trees.cuts import Budget, Exactly, checked_count, cut, relaxed
+from pixtree.trees.cuts import Budget, Exactly, Relax, block_counts, checked_count, cut, detailed, relaxed
 from pixtree.trees.hierarchy import Hierarchy
 from pixtree.trees.options import TreeOptions, coordinate_unit
 from pixtree.trees.partition import Partition
@@ -87,12 +88,20 @@ def hierarchy_of_image(
 
 
 def exact_cut_of_planes(
-    features: Tensor, shape: tuple[int, int], count: int, rule: MergeRule = TreeOptions().rule, backend: str = "auto"
+    features: Tensor,
+    shape: tuple[int, int],
+    count: int,
+    rule: MergeRule = TreeOptions().rule,
+    backend: str = "auto",
+    coarser: Sequence[int] = (),
 ) -> ExactCut:
-    """The cut with exactly min(count, H·W) regions of the tree of `hierarchy_of_planes`, mostly without building the whole tree."""
+    """The cut with exactly min(count, H·W) regions of the tree of `hierarchy_of_planes`, mostly without building the whole tree.
+
+    coarser: the counts of nested cuts to return as well.
+    """
     kernels = kernels_for(backend, features.device)
     planes = checked_planes(features, shape, rule.floor, kernels.all_within)
-    return kernels.exact_cut(planes, shape, rule, min(count, planes.shape[1]))
+    return kernels.exact_cut(planes, shape, rule, min(count, planes.shape[1]), coarser=coarser)
 
 
 def partition_images(
@@ -101,10 +110,10 @@ def partition_images(
     options: TreeOptions = TreeOptions(),
     *,
     mask: Tensor | None = None,
-    relax: bool = False,
+    relax: Relax = False,
     backend: str = "auto",
 ) -> Partition:
-    """The partition of images (B, C, H, W) under one budget; `relax` polishes boundaries.
+    """The partition of images (B, C, H, W) under one budget; `relax` polishes boundaries, see `cut`.
 
     Images run in threads (`PIXTREE_THREADS`); the result does not depend on their number.
     """
@@ -115,10 +124,15 @@ def partition_images(
             tree = hierarchy_of_planes(planes, shape, options.rule, mask=mask, coordinates=coordinates, backend=backend)
             return cut(tree, budget, relax=relax).labels[0]
         count = checked_count(budget.count, planes.shape[1])
-        labels = exact_cut_of_planes(planes, shape, count, options.rule, backend).labels.view(shape)
+        *coarser, finest = [count, *(block_counts(count, planes.shape[1]) if relax == "detail" else [])]
+        found = exact_cut_of_planes(planes, shape, finest, options.rule, backend, coarser)
+        labels, *blocks = (one.view(shape) for one in (*found.coarser, found.labels))
         if not relax:
             return labels
-        return relaxed(labels, planes.view(-1, *shape), kernels_for(backend, image.device), options.floor)
+        features, kernels = planes.view(-1, *shape), kernels_for(backend, image.device)
+        if relax == "detail":
+            return detailed(labels, blocks, features, kernels, options.floor)
+        return relaxed(labels, features, kernels, options.floor)
 
     found = each(labels_of, images.unbind())
     return Partition(found[0][None] if len(found) == 1 else torch.stack(found))

@@ -1,7 +1,9 @@
 """Cuts: which nodes of a tree become the regions of a partition."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -13,6 +15,12 @@ from pixtree.trees.structure import TreeStructure
 
 SWEEPS = 4  # of boundary polishing
 SMOOTHNESS = 0.2  # the worth of one more neighbour of the same region, as a log-likelihood
+BLOCK_SWEEPS = 4  # of block moves
+BLOCKS_PER_REGION = 40  # in the finer of the two cuts whose regions are blocks
+LEAST_BLOCK = 16  # pixels of such a block, on average
+COARSER_BLOCKS = 4  # blocks of the finer cut per block of the coarser one
+
+Relax = bool | Literal["detail"]
 
 
 @dataclass(frozen=True)
@@ -200,9 +208,24 @@ def _root(root: list[int], region: int) -> int:
     return region
 
 
-def cut(tree: TreeStructure, budget: Budget, *, relax: bool = False) -> Partition:
-    """The partition of one image under a budget; `relax` polishes its boundaries, after which it is no longer nested."""
+def checked_relax(relax: bool | str) -> Relax:
+    """A way to relax boundaries; an error if there is none of that name."""
+    if relax == "detail":
+        return "detail"
+    if isinstance(relax, str) or relax not in (False, True):
+        raise ValueError(f'relax is False, True or "detail", got {relax!r}; choose one of these')
+    return bool(relax)
+
+
+def cut(tree: TreeStructure, budget: Budget, *, relax: Relax = False) -> Partition:
+    """The partition of one image under a budget; `relax` polishes its boundaries, after which it is no longer nested.
+
+    relax="detail" moves blocks, the regions of finer nested cuts, before it moves pixels.
+    """
+    relax = checked_relax(relax)
     partition = Partition(cut_labels(tree, budget)[None], tree)
+    if relax == "detail":
+        return add_detail(partition, tree)
     return relax_boundaries(partition, tree) if relax else partition
 
 
@@ -215,16 +238,56 @@ def relax_boundaries(
     return Partition(labels[None], tree)
 
 
+def add_detail(partition: Partition, tree: TreeStructure) -> Partition:
+    """The partition with boundaries that follow finer detail: same count, every region still 4-connected; no longer a cut."""
+    labels, kernels = partition.labels[0], tree.kernels
+    finer = [cut_labels(tree, Exactly(count)) for count in block_counts(int(labels.max()) + 1, tree.leaves)]
+    # A region of a criterion's cut may be smaller than a block, so blocks end where regions do.
+    blocks = [kernels.connected_pieces(labels.to(torch.int64) * (int(one.max()) + 1) + one) for one in finer]
+    return Partition(detailed(labels, blocks, tree.over_pixels(tree.features, 0.0), kernels, tree.rule.floor)[None], tree)
+
+
+def block_counts(regions: int, pixels: int) -> list[int]:
+    """How many regions the nested cuts have whose regions are the blocks, coarse to fine; none where regions are small."""
+    finest = min(BLOCKS_PER_REGION * regions, pixels // LEAST_BLOCK)
+    return [count for count in (finest // COARSER_BLOCKS, finest) if count > regions]
+
+
 def relaxed(
     labels: Tensor, features: Tensor, kernels: Kernels, floor: float, *, sweeps: int = SWEEPS, smoothness: float = SMOOTHNESS
 ) -> Tensor:
     """Labels (H, W) int32 with polished boundaries, from planes (C, H, W); `floor` is the variance φ of a flat region."""
-    moved = kernels.relax(labels, features, sweeps, smoothness, floor, solid_zones(labels >= 0, features, kernels))
+    zones = solid_zones(labels >= 0, features, kernels)
+    return _polished(labels, features, kernels, floor, zones, sweeps, smoothness)
+
+
+def detailed(labels: Tensor, blocks: Sequence[Tensor], features: Tensor, kernels: Kernels, floor: float) -> Tensor:
+    """Labels (H, W) int32 after moves of blocks, coarse to fine, and then of pixels; arguments as in `relaxed`.
+
+    blocks: label maps (H, W) int32 of connected pieces; each has its blocks inside those of the one before, or inside the regions.
+    """
+    zones = solid_zones(labels >= 0, features, kernels)
+    for pieces in blocks:
+        labels = kernels.move_blocks(labels, pieces, features, BLOCK_SWEEPS, floor, zones)
+    return _polished(labels, features, kernels, floor, zones, SWEEPS, 0.0)
+
+
+def _polished(
+    labels: Tensor, features: Tensor, kernels: Kernels, floor: float, zones: Tensor | None, sweeps: int, smoothness: float
+) -> Tensor:
+    moved = kernels.relax(labels, features, sweeps, smoothness, floor, None if zones is None else zones >= 0)
     # A moved first pixel changes the order of the regions, so they are numbered anew.
     return kernels.connected_pieces(moved)
 
 
 def solid_zones(inside: Tensor, features: Tensor, kernels: Kernels) -> Tensor | None:
-    """Where the pixels of solid flat zones lie, (H, W) bool, which stay whole; None where an image has no zones, see `Zones`."""
+    """The solid flat zone of every pixel, which stays whole, (H, W) int32, −1 where a pixel is in none; None if an image has none.
+
+    See `Zones`.
+    """
     zones = kernels.flat_zones(features.flatten(1) if bool(inside.all()) else features[:, inside], inside)
-    return None if zones is None else torch.zeros_like(inside).masked_scatter_(inside, zones.solid)
+    if zones is None:
+        return None
+    return torch.full(inside.shape, -1, dtype=torch.int32, device=inside.device).masked_scatter_(
+        inside, torch.where(zones.solid, zones.root, -1)
+    )

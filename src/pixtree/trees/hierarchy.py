@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pixtree.images.arrays import arranged, channels_first
 from pixtree.trees.criteria import Criterion
-from pixtree.trees.cuts import Budget, Exactly, Level, budget_of, cut, opened_nodes
+from pixtree.trees.cuts import Budget, Exactly, Level, Relax, budget_of, cut, opened_nodes
 from pixtree.trees.partition import Partition
 from pixtree.trees.storage import read_fields, write_tree
 from pixtree.trees.structure import TreeStructure
@@ -67,9 +67,11 @@ class Hierarchy(TreeStructure):
         criterion: str | Criterion | None = None,
         at_most: int | None = None,
         budget: Budget | None = None,
-        relax: bool = False,
+        relax: Relax = False,
     ) -> Partition:
         """The partition that one of `tokens`, `criterion`, `at_most` or `budget` asks for; see `pixtree.trees.cuts`.
+
+        relax: polish the boundaries, or "detail" to follow finer contours; see `segment`.
 
         >>> import numpy as np, pixtree
         >>> pixtree.hierarchy(np.eye(20)).cut(tokens=7).counts.tolist()

@@ -81,7 +81,7 @@ class Edges(NamedTuple):
 
 
 class ExactCut(NamedTuple):
-    """The labels of a cut, (M,) int32, numbered by first pixel, and the levels of its tree if they are asked for.
+    """The labels of a cut, (M,) int32, numbered by first pixel, and if asked for the levels of its tree and coarser nested cuts.
 
     levels: (4, 2M + MOST_LEVELS) int32, how pixels became regions, level after level; None unless the rule is prunable. Row 3
     has the offsets: level l has the regions offset[l]:offset[l + 1] of rows 0 and 1, level 0 pixels; the last level is the whole
@@ -91,3 +91,4 @@ class ExactCut(NamedTuple):
 
     labels: Tensor
     levels: Tensor | None
+    coarser: tuple[Tensor, ...] = ()  # labels alike

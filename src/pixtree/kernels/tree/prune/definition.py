@@ -10,16 +10,25 @@ from pixtree.kernels.tree.build.definition import Round, build_with_rounds
 from pixtree.kernels.tree.cut.definition import cut_labels, open_largest
 
 
-def exact_cut(features: Tensor, shape: tuple[int, int], rule: MergeRule, count: int, levels: Tensor | None = None) -> ExactCut:
+def exact_cut(
+    features: Tensor,
+    shape: tuple[int, int],
+    rule: MergeRule,
+    count: int,
+    levels: Tensor | None = None,
+    coarser: Sequence[int] = (),
+) -> ExactCut:
     """The nested cut with exactly `count` regions, from planes (C, H·W) float32.
 
     levels: (4, L) int32, see `ExactCut`, to be filled with the levels of the tree, whose rule must be prunable.
+    coarser: counts up to `count`, whose nested cuts are returned as well.
     """
     inside = torch.ones(shape, dtype=torch.bool, device=features.device)
     tree, rounds = build_with_rounds(features, inside, rule)
     if levels is not None:
         fill_levels(rounds, features.shape[1], levels)
-    return ExactCut(cut_labels(tree.parent, open_largest(tree.gain, tree.left, tree.right, count - 1)), levels)
+    found = [cut_labels(tree.parent, open_largest(tree.gain, tree.left, tree.right, regions - 1)) for regions in (count, *coarser)]
+    return ExactCut(found[0], levels, tuple(found[1:]))
 
 
 def fill_levels(rounds: Sequence[Round], pixels: int, levels: Tensor) -> None:

@@ -198,31 +198,39 @@ def sampled_energy(features, inverse_floor):
     return total * leaves
 
 
-def exact_cut(features: Tensor, shape: tuple[int, int], rule: MergeRule, count: int, levels: Tensor | None = None) -> ExactCut:
+def exact_cut(
+    features: Tensor,
+    shape: tuple[int, int],
+    rule: MergeRule,
+    count: int,
+    levels: Tensor | None = None,
+    coarser: Sequence[int] = (),
+) -> ExactCut:
     """The nested cut with exactly `count` regions, as `open_largest` and `cut_labels` have it of the tree that `build` makes.
 
-    features: planes (C, H·W) float32. levels: to be filled, see the definition.
+    features: planes (C, H·W) float32. levels: to be filled, see the definition. coarser: counts of nested cuts to return as well.
     """
     leaves = features.shape[1]
     if leaves == 1:
-        return definition.exact_cut(features, shape, rule, count, levels)
+        return definition.exact_cut(features, shape, rule, count, levels, coarser)
     if rule.prunable:
         check_size(leaves)
         planes, compiled_rule, guess = features.contiguous().numpy(), kernel_rule(rule, features.shape[0]), 0.0
         if 1 < count <= leaves // SPARSE:
             guess = GUESS / count * sampled_energy(planes, compiled_rule.inverse_floor)
-        found = pruned_cut(planes, shape, compiled_rule, count, levels, _f4(guess))
-        found = found or pruned_cut(planes, shape, compiled_rule, count, levels, _ZERO)
+        found = pruned_cut(planes, shape, compiled_rule, count, levels, _f4(guess), coarser)
+        found = found or pruned_cut(planes, shape, compiled_rule, count, levels, _ZERO, coarser)
         if found is not None:
             return found
     tree = build(features, torch.ones(shape, dtype=torch.bool), rule)
-    return ExactCut(
-        cut_labels(tree.parent, open_largest(tree.gain, tree.left, tree.right, count - 1)), levels if rule.prunable else None
-    )
+    cuts = [cut_labels(tree.parent, open_largest(tree.gain, tree.left, tree.right, regions - 1)) for regions in (count, *coarser)]
+    return ExactCut(cuts[0], levels if rule.prunable else None, tuple(cuts[1:]))
 
 
-def pruned_cut(planes: Any, shape: tuple[int, int], rule: Any, count: int, kept: Tensor | None, tau: Any) -> ExactCut | None:
-    """The cut by way of the nodes of energy ≥ τ, or None where that does not prove to be the cut of the whole tree."""
+def pruned_cut(
+    planes: Any, shape: tuple[int, int], rule: Any, count: int, kept: Tensor | None, tau: Any, coarser: Sequence[int] = ()
+) -> ExactCut | None:
+    """The cuts by way of the nodes of energy ≥ τ, or None where that does not prove to be the cut of the whole tree."""
     channels, leaves = planes.shape
     known = known_channels(channels)
     total = 2 * leaves + MOST_LEVELS
@@ -249,28 +257,31 @@ def pruned_cut(planes: Any, shape: tuple[int, int], rule: Any, count: int, kept:
     if made < count - 1:
         return None
     if made == 0:  # one flat zone
-        return ExactCut(torch.zeros(leaves, dtype=torch.int32), kept)
+        whole = torch.zeros(leaves, dtype=torch.int32)
+        return ExactCut(whole, kept, tuple(whole for _ in coarser))
     left, right = left[:made], right[:made]
-    opened, smallest = opened_nodes(left, right, gain[:made], count - 1)
+    opened, smallest = opened_nodes(left, right, gain[:made], [regions - 1 for regions in (count, *coarser)])
     if tau > 0 and not smallest > 1.001 * tau:  # the margin is for sums of float32
         return None
     if found.root.size and not smallest > 0:  # the nodes inside zones, which are missing here, may come before others of λ = 0
         return None
-    labels, scratch_label = np.empty(leaves, np.int32), slab[: 2 * made + leaves + total].view(np.int32)
+    labels, scratch_label = np.empty((len(opened), leaves), np.int32), slab[: 2 * made + leaves + total].view(np.int32)
     parent, top, number, label = np.split(scratch_label, [made, 2 * made, 2 * made + leaves])  # what grew the levels is free again
-    label_pixels(rounds, offset, component, node, above, left, right, opened, parent, top, label, number, found.root, labels)
-    return ExactCut(torch.from_numpy(labels), kept)
+    for one, some in zip(opened, labels, strict=True):
+        label_pixels(rounds, offset, component, node, above, left, right, one, parent, top, label, number, found.root, some)
+    first, *others = torch.from_numpy(labels)
+    return ExactCut(first, kept, tuple(others))
 
 
-def opened_nodes(left: Any, right: Any, gain: Any, count: int) -> tuple[Any, float]:
-    """Which nodes the cut opens, (K,) bool, and the smallest λ among them; children −1 are flat."""
+def opened_nodes(left: Any, right: Any, gain: Any, counts: Sequence[int]) -> tuple[list[Any], float]:
+    """Which nodes each cut opens, (K,) bool, and the smallest λ among those of the first; children −1 are flat."""
     made = gain.size
     if made > FEW:
         a, b = (torch.from_numpy(np.where(child < 0, 0, child + np.int32(made + 1))) for child in (left, right))
-        largest, smallest = largest_scales(torch.from_numpy(gain), a, b, count)
-        return largest.numpy(), smallest
+        largest = [largest_scales(torch.from_numpy(gain), a, b, count) for count in counts]
+        return [opened.numpy() for opened, _ in largest], largest[0][1]
     words = made * HEAP_NODE.itemsize // 4
     scale = np.empty(made, np.float64)
     scales_of_few(left, right, gain, scratch("heaps", words)[:words].view(HEAP_NODE), scale)
-    opened = select_largest(torch.from_numpy(scale), count).numpy()
-    return opened, float(scale[opened].min(initial=np.inf))
+    opened = [select_largest(torch.from_numpy(scale), count).numpy() for count in counts]
+    return opened, float(scale[opened[0]].min(initial=np.inf))

@@ -1,0 +1,31 @@
+"""Block moves in numba: the definition's loops, compiled."""
+
+from numba.extending import register_jitable
+from torch import Tensor
+
+from pixtree.kernels.image.blocks import definition
+from pixtree.kernels.image.polish import compiled as _polish  # noqa: F401, which registers the logarithm
+from pixtree.runtime.jit import kernel
+
+for _loop in (
+    definition.sum_blocks,
+    definition.find_sides,
+    definition.link_blocks,
+    definition.add_row,
+    definition.energy_with,
+    definition.best_region,
+    definition.stays_connected,
+):
+    register_jitable(_loop)
+move_in_place = kernel(definition.move_in_place)
+
+
+def move_blocks(
+    labels: Tensor, blocks: Tensor, features: Tensor, sweeps: int, floor: float, zones: Tensor | None = None
+) -> Tensor:  # fmt: skip
+    """Labels (H, W) int32 after blocks have moved between regions; features are planes (C, H, W) float32. See the definition."""
+    moved = labels.clone()
+    flat = definition.NO_ZONES if zones is None else zones.contiguous().numpy()
+    counts = (int(labels.max()) + 1, int(blocks.max()) + 1)
+    move_in_place(moved.numpy(), blocks.contiguous().numpy(), features.contiguous().numpy(), flat, *counts, sweeps, floor)
+    return moved

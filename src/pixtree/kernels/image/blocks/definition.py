@@ -1,0 +1,267 @@
+"""Block moves, sequential by nature and written once in plain loops: Python interprets them here, `compiled` compiles them.
+
+A block is a connected piece of a region, such as a region of a finer nested cut. A region of n pixels with variances σ_c² has the
+energy n Σ_c (log(1 + σ_c²/φ) + ATTRACTION σ_c²/φ): the energy that cuts minimise, and a share of the plain squared error.
+"""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pixtree.kernels.arithmetic import CHANNELS_PER_LOG
+from pixtree.kernels.image.polish.definition import logarithm
+
+ATTRACTION = 0.1  # weight of the squared error next to the likelihood, in units of 1/φ
+LEAST_GAIN = 0.02  # of energy per pixel of a block that moves; smaller gains say little about where it belongs
+
+NO_ZONES = np.empty((0, 0), np.int32)
+
+Labels = NDArray[np.int32]
+Numbers = NDArray[np.int64]
+Values = NDArray[np.float64]
+
+
+def move_blocks(
+    labels: Tensor, blocks: Tensor, features: Tensor, sweeps: int, floor: float, zones: Tensor | None = None
+) -> Tensor:  # fmt: skip
+    """Labels (H, W) int32 after blocks have moved between regions: see `move_in_place`; features are planes (C, H, W) float32.
+
+    labels, blocks: (H, W) int32 from 0, −1 outside in both. Regions and blocks are 4-connected, and a block lies in one region.
+    zones: (H, W) int32, the flat zone of every pixel, −1 where it has none.
+    """
+    moved, pieces = labels.cpu().numpy().copy(), blocks.cpu().numpy()
+    flat = NO_ZONES if zones is None else zones.cpu().numpy()
+    counts = (int(labels.max()) + 1, int(blocks.max()) + 1)
+    move_in_place(moved, pieces, features.cpu().numpy(), flat, *counts, sweeps, floor)
+    return torch.from_numpy(moved).to(labels.device)
+
+
+def move_in_place(
+    labels: Labels,
+    blocks: Labels,
+    features: NDArray[np.float32],
+    zones: Labels,
+    regions: int,
+    count: int,
+    sweeps: int,
+    floor: float,
+) -> None:
+    """Move each block to the neighbouring region where it lowers the energy of both regions together the most; in place.
+
+    It moves only if that gains more than LEAST_GAIN per pixel and its old region stays connected, so the energy falls with every
+    move, and the count of regions and their connectivity hold. Sweeps run through the blocks by first pixel and back in turns. A
+    block that has a part of a flat zone never moves. O(pixels), and per sweep O(blocks) plus the searches for connections, which
+    end as soon as the neighbours of a block are found.
+    """
+    width = 1 + 2 * features.shape[0]
+    sums, totals = np.zeros((count, width)), np.zeros((regions, width))
+    owner, fixed = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    sides, begin, search = np.empty((2 * labels.size, 2), np.int32), np.zeros(count + 1, np.int64), np.zeros((2, count), np.int64)
+    sum_blocks(labels, blocks, features, owner, sums)
+    found = find_sides(blocks, zones, sides, fixed)
+    neighbour = np.empty(2 * found, np.int64)
+    link_blocks(sides, found, begin, neighbour, search[0])
+    energies, tried, inverse_floor = np.zeros(regions), np.zeros(regions, np.int64), 1.0 / floor
+    for block in range(count):
+        add_row(totals, owner[block], sums, block, 1.0)
+    for region in range(regions):
+        energies[region] = energy_with(totals, region, sums, 0, 0.0, inverse_floor)
+    stamp = 0
+    for sweep in range(sweeps):
+        moved = False
+        for i in range(count):
+            block = i if sweep % 2 == 0 else count - 1 - i
+            old = owner[block]
+            if fixed[block] or totals[old, 0] == sums[block, 0]:
+                continue
+            stamp += 1
+            new = best_region(block, owner, begin, neighbour, sums, totals, energies, tried, stamp, inverse_floor)
+            if new == old or not stays_connected(block, owner, begin, neighbour, search, stamp):
+                continue
+            owner[block] = new
+            moved = True
+            for region, sign in ((old, -1.0), (new, 1.0)):
+                add_row(totals, region, sums, block, sign)
+                energies[region] = energy_with(totals, region, sums, block, 0.0, inverse_floor)
+        if not moved:
+            break
+    height, across = labels.shape
+    for y in range(height):
+        for x in range(across):
+            if blocks[y, x] >= 0:
+                labels[y, x] = owner[blocks[y, x]]
+
+
+def sum_blocks(labels: Labels, blocks: Labels, features: NDArray[np.float32], owner: Numbers, sums: Values) -> None:
+    """The region of every block, and its row of sums: its pixels, then its channels, then their squares."""
+    height, width = labels.shape
+    channels = features.shape[0]
+    for y in range(height):
+        for x in range(width):
+            block = blocks[y, x]
+            if block >= 0:
+                owner[block] = labels[y, x]
+                sums[block, 0] += 1.0
+                for c in range(channels):
+                    value = np.float64(features[c, y, x])
+                    sums[block, 1 + c] += value
+                    sums[block, 1 + channels + c] += value * value
+
+
+def find_sides(blocks: Labels, zones: Labels, sides: Labels, fixed: NDArray[np.bool_]) -> int:
+    """Write which blocks touch, as pairs that may repeat, and return how many pairs there are.
+
+    fixed: whether a block has a part of a zone whose other pixels are in other blocks.
+    """
+    height, width = blocks.shape
+    found = 0
+    for y in range(height):
+        for x in range(width):
+            a = blocks[y, x]
+            if a < 0:
+                continue
+            for below in range(2):
+                v, u = y + below, x + 1 - below
+                if v == height or u == width:
+                    continue
+                b = blocks[v, u]
+                if a == b or b < 0:
+                    continue
+                if zones.size > 0 and zones[y, x] >= 0 and zones[y, x] == zones[v, u]:
+                    fixed[a] = True
+                    fixed[b] = True
+                # Most sides continue the side of the pixel before, which has been written.
+                p, q = y - 1 + below, x - below
+                if p >= 0 and q >= 0 and blocks[p, q] == a and blocks[p + below, q + 1 - below] == b:
+                    continue
+                sides[found, 0] = a
+                sides[found, 1] = b
+                found += 1
+    return found
+
+
+def link_blocks(sides: Labels, found: int, begin: Numbers, neighbour: Numbers, end: Numbers) -> None:
+    """The neighbours of each block, once each, neighbour[begin[block]:begin[block + 1]]; begin and end (one per block) are zeros.
+
+    end: scratch, zeros again at the end.
+    """
+    count = end.size
+    for i in range(found):
+        begin[sides[i, 0] + 1] += 1
+        begin[sides[i, 1] + 1] += 1
+    for block in range(count):
+        begin[block + 1] += begin[block]
+        end[block] = begin[block]
+    for i in range(found):
+        a, b = sides[i, 0], sides[i, 1]
+        neighbour[end[a]] = b
+        neighbour[end[b]] = a
+        end[a] += 1
+        end[b] += 1
+    for block in range(count):
+        end[block] = -1  # from here on the last block that has it as its neighbour
+    kept, first = 0, 0
+    for block in range(count):
+        last = begin[block + 1]
+        for side in range(first, last):
+            other = neighbour[side]
+            if end[other] != block:
+                end[other] = block
+                neighbour[kept] = other
+                kept += 1
+        first = last
+        begin[block + 1] = kept
+    for block in range(count):
+        end[block] = 0
+
+
+def add_row(totals: Values, region: int, sums: Values, block: int, sign: float) -> None:
+    """Add a block to the sums of a region, or take it away."""
+    for column in range(sums.shape[1]):
+        totals[region, column] += sign * sums[block, column]
+
+
+def energy_with(totals: Values, region: int, sums: Values, block: int, sign: float, inverse_floor: float) -> float:
+    """The energy of a region with a block added (sign 1), taken away (−1) or neither (0)."""
+    channels = (sums.shape[1] - 1) // 2
+    size = totals[region, 0] + sign * sums[block, 0]
+    share = 1.0 / size
+    product, logarithms, spread = 1.0, 0.0, 0.0
+    for c in range(channels):
+        mean = (totals[region, 1 + c] + sign * sums[block, 1 + c]) * share
+        square = (totals[region, 1 + channels + c] + sign * sums[block, 1 + channels + c]) * share
+        variance = max(square - mean * mean, 0.0) * inverse_floor
+        product *= 1.0 + variance
+        spread += variance
+        if c % CHANNELS_PER_LOG == CHANNELS_PER_LOG - 1 or c == channels - 1:
+            logarithms += logarithm(product)
+            product = 1.0
+    return size * (logarithms + ATTRACTION * spread)
+
+
+def best_region(
+    block: int,
+    owner: Numbers,
+    begin: Numbers,
+    neighbour: Numbers,
+    sums: Values,
+    totals: Values,
+    energies: Values,
+    tried: Numbers,
+    stamp: int,
+    inverse_floor: float,
+) -> int:
+    """The neighbouring region that a block should move to, or its own; tried[region] = `stamp` marks those that were looked at."""
+    old = owner[block]
+    best, least = old, -LEAST_GAIN * sums[block, 0]
+    tried[old] = stamp
+    leaving = 0.0
+    for side in range(begin[block], begin[block + 1]):
+        region = owner[neighbour[side]]
+        if tried[region] == stamp:
+            continue
+        tried[region] = stamp
+        if leaving == 0.0:
+            leaving = energy_with(totals, old, sums, block, -1.0, inverse_floor) - energies[old]
+        change = leaving + energy_with(totals, region, sums, block, 1.0, inverse_floor) - energies[region]
+        if change < least:
+            best, least = region, change
+    return best
+
+
+def stays_connected(block: int, owner: Numbers, begin: Numbers, neighbour: Numbers, search: Numbers, stamp: int) -> bool:
+    """Whether the region of a block stays connected without it: from one of its neighbours there, the search finds all others.
+
+    search: (2, blocks), marks of the blocks and the queue; marks are unique to `stamp`.
+    """
+    mark, queue = search[0], search[1]
+    wanted, reached = 2 * stamp, 2 * stamp + 1
+    region = owner[block]
+    left = 0
+    for side in range(begin[block], begin[block + 1]):
+        other = neighbour[side]
+        if owner[other] == region:
+            mark[other] = wanted
+            queue[0] = other
+            left += 1
+    if left < 2:
+        return left == 1
+    mark[block], mark[queue[0]] = reached, reached
+    left -= 1
+    head, last = 0, 1
+    while head < last:
+        here = queue[head]
+        head += 1
+        for side in range(begin[here], begin[here + 1]):
+            other = neighbour[side]
+            if owner[other] != region or mark[other] == reached:
+                continue
+            if mark[other] == wanted:
+                left -= 1
+                if left == 0:
+                    return True
+            mark[other] = reached
+            queue[last] = other
+            last += 1
+    return False

@@ -1,0 +1,108 @@
+"""Block moves: they lower the energy, keep counts and connections and flat zones, and both backends take the same steps."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pictures import noise, photo, small_images
+
+from pixtree.kernels import kernels_for
+from pixtree.kernels.image.blocks.definition import ATTRACTION
+from pixtree.kernels.tree import FLOOR
+from pixtree.trees.build import hierarchy_of_image
+from pixtree.trees.cuts import BLOCK_SWEEPS
+from pixtree.trees.partition import Partition
+
+BACKENDS = ("torch", "numba")
+
+
+def moved(labels, blocks, features, backend="numba", sweeps=BLOCK_SWEEPS, zones=None):
+    return kernels_for(backend).move_blocks(labels, blocks, features, sweeps, FLOOR, zones)
+
+
+def nested(image, *counts):
+    """Label maps of nested cuts, and the planes they were cut from."""
+    tree = hierarchy_of_image(image)
+    cuts = [tree.cut(tokens=min(count, tree.leaves)).labels[0] for count in counts]
+    return *cuts, tree.over_pixels(tree.features, 0.0)
+
+
+def energy(labels, features):
+    """n Σ (log(1 + σ²/φ) + ATTRACTION σ²/φ), by the formula and numpy's logarithm."""
+    total = 0.0
+    for region in range(int(labels.max()) + 1):
+        values = features[:, labels == region].to(torch.float64)
+        variance = values.var(1, correction=0) / FLOOR
+        total += values.shape[1] * float((torch.log1p(variance) + ATTRACTION * variance).sum())
+    return total
+
+
+@given(small_images(12), st.integers(1, 12), st.integers(1, 144))
+@settings(max_examples=60, deadline=None)
+def test_moves_keep_counts_and_connections_and_never_raise_the_energy(image, tokens, blocks):
+    labels, pieces, features = nested(image, tokens, max(tokens, blocks))
+    after = moved(labels, pieces, features)
+    assert int(after.max()) == int(labels.max())
+    assert Partition.from_labels(after).counts.tolist() == [int(labels.max()) + 1]
+    assert energy(after, features) <= energy(labels, features) + 1e-6
+    assert all(after[pieces == piece].unique().numel() == 1 for piece in range(int(pieces.max()) + 1))
+
+
+def test_moves_lower_the_energy_of_a_photo():
+    labels, pieces, features = nested(photo(), 40, 400)
+    assert energy(moved(labels, pieces, features), features) < 0.97 * energy(labels, features)
+
+
+@pytest.mark.parametrize("image", [photo(height=40, width=44), noise(20, 21), noise(16, 17, channels=5)])
+def test_both_backends_move_alike(image):
+    labels, coarse, fine, features = nested(image, 9, 60, 200)
+    for pieces in (coarse, fine):
+        defined, compiled = (moved(labels, pieces, features, backend) for backend in BACKENDS)
+        assert torch.equal(defined, compiled)
+        labels = compiled
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_block_joins_the_region_of_its_colour_and_stays_if_it_connects_its_own(backend):
+    """Three columns in two regions: the middle one looks like the right one; in the second map it links two parts of its own."""
+    features = torch.zeros(1, 2, 3)
+    features[0, :, 1:] = 50.0
+    blocks = torch.tensor([[0, 1, 2], [0, 1, 2]], dtype=torch.int32)
+    labels = torch.tensor([[0, 0, 1], [0, 0, 1]], dtype=torch.int32)
+    assert moved(labels, blocks, features, backend).tolist() == [[0, 1, 1], [0, 1, 1]]
+    features = torch.tensor([[[0.0, 50.0, 0.0], [50.0, 50.0, 50.0]]])
+    blocks = torch.tensor([[0, 1, 2], [3, 3, 3]], dtype=torch.int32)
+    labels = torch.tensor([[0, 0, 0], [1, 1, 1]], dtype=torch.int32)
+    assert torch.equal(moved(labels, blocks, features, backend), labels)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_block_with_a_part_of_a_zone_stays(backend):
+    features = torch.zeros(1, 2, 3)
+    features[0, :, 1:] = 50.0
+    blocks = torch.tensor([[0, 1, 2], [0, 1, 2]], dtype=torch.int32)
+    labels = torch.tensor([[0, 0, 1], [0, 0, 1]], dtype=torch.int32)
+    zones = torch.tensor([[-1, 1, 1], [-1, 1, 1]], dtype=torch.int32)
+    assert torch.equal(moved(labels, blocks, features, backend, zones=zones), labels)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_without_sweeps_or_with_one_block_per_region_nothing_moves(backend):
+    labels, pieces, features = nested(noise(12, 13), 7, 60)
+    assert torch.equal(moved(labels, pieces, features, backend, sweeps=0), labels)
+    assert torch.equal(moved(labels, labels, features, backend), labels)
+
+
+def test_long_regions_that_meet_in_two_places_are_searched_around():
+    """The block on one side of a ring moves: its neighbours are connected only the long way round."""
+    features = torch.zeros(1, 9, 9)
+    labels = torch.full((9, 9), 1, dtype=torch.int32)
+    labels[1:8, 1:8] = 0
+    labels[2:7, 2:7] = 2
+    features[0][labels == 0] = 50.0
+    features[0, 1, 4] = 0.0
+    blocks = torch.arange(81, dtype=torch.int32).view(9, 9)
+    after = moved(labels, blocks, features)
+    assert int(after[1, 4]) != 0
+    assert int((after == 0).sum()) == 23
+    assert torch.equal(after, moved(labels, blocks, features, "torch"))

@@ -13,7 +13,7 @@ from types import ModuleType
 import numba
 import pytest
 
-from pixtree.runtime import announcer, jit, machine_code
+from pixtree.runtime import announcer, jit, machine_code, messages
 
 
 def add_seven(number):
@@ -26,9 +26,9 @@ add_seven.__module__ = "pixtree.kernels.tried"  # as if it were ours
 def keep_in(folder, monkeypatch):
     """Let machine code be kept in a folder, as by a new process."""
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(folder))
-    monkeypatch.setattr(announcer, "_warned", set())
+    monkeypatch.setattr(messages, "_warned", set())
     monkeypatch.setattr(announcer.announcer, "is_kept", True)
-    monkeypatch.setattr(announcer.announcer, "last", -announcer.INTERVAL)
+    monkeypatch.setattr(messages, "_last", -messages.INTERVAL)
     monkeypatch.setitem(sys.modules, add_seven.__module__, ModuleType(add_seven.__module__))  # numba imports it with the code
 
 
@@ -70,7 +70,7 @@ def test_machine_code_is_kept_and_found_again(folder, caplog):
     assert fresh()(1) == 8
     assert [path.suffix for path in stored(folder)] == [".nbc", ".nbi"]
     caplog.clear()
-    announcer._warned.clear()
+    messages._warned.clear()
     again = fresh()
     assert again(1) == 8
     assert sum(again.stats.cache_hits.values()) == 1
@@ -166,7 +166,7 @@ def test_without_a_folder_to_write_it_says_that_every_process_compiles(folder, c
 
 DISABLED = """
 import torch, pixtree
-from pixtree.runtime.announcer import warn_once
+from pixtree.runtime.messages import warn_once
 warn_once("compiling")
 warn_once("compiling")
 for backend in ("torch", "numba"):

@@ -1,46 +1,31 @@
 """Messages of a process that waits for its kernels to be compiled: which kernel, how many more, and what to do about it."""
 
-import logging
-import sys
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
 from numba.core import event
 from numba.core.dispatcher import Dispatcher
 
+from pixtree.runtime.messages import INTERVAL, show
+
 ONCE = "once for this machine ..."
 EVERY_TIME = "in every process, since no folder can keep them"
 REMEDY = "set NUMBA_CACHE_DIR to a folder that can be written"
-INTERVAL = 2.0  # seconds between two messages of one process
-CLEAR = "\r\x1b[2K"  # the line of a terminal
-logger = logging.getLogger(__name__)
-_warned: set[str] = set()
-
-
-def warn_once(message: str) -> None:
-    """Log a message, unless this process has logged it before; without any set-up of logging it goes to stderr."""
-    if message not in _warned:
-        _warned.add(message)
-        logger.warning("pixtree: %s", message)
 
 
 class Announcer(event.Listener):
-    """Says what is being compiled: at once, and then every two seconds for as long as it takes.
+    """Names what is being compiled: at once, and then again for as long as it takes.
 
-    In a terminal without any set-up of logging it is one line that changes; a program with a progress bar sets `display`.
     Numba compiles in one thread at a time, so only `_repeat` runs at the same time as the other methods.
     """
 
     is_kept = True  # whether a later process will find the machine code
-    display: Callable[[str], None] | None = None  # gets every message instead, and "" when nothing is being compiled
 
     def __init__(self) -> None:
         self.names: list[str] = []  # from the kernel that was called to the one that is being compiled into it
         self.ahead: set[Any] = set()  # kernels that the outermost one calls, directly or not
         self.count = 0
-        self.last = -INTERVAL
         self.idle = threading.Event()
 
     def on_start(self, event: Any) -> None:
@@ -50,8 +35,8 @@ class Announcer(event.Listener):
             return
         if not self.names:
             self.ahead = callees(dispatcher)
-            self.idle.clear()
-            threading.Thread(target=self._repeat, daemon=True).start()
+            self.idle = threading.Event()
+            threading.Thread(target=self._repeat, args=(self.idle,), daemon=True).start()
         self.ahead.discard(dispatcher)
         self.count += 1
         self.names.append(short_name(dispatcher.py_func))
@@ -64,28 +49,17 @@ class Announcer(event.Listener):
         self.names.pop()
         if not self.names:
             self.idle.set()
-            self._show("")
+            show("")
 
-    def _repeat(self) -> None:
-        while not self.idle.wait(INTERVAL):
+    def _repeat(self, idle: threading.Event) -> None:
+        while not idle.wait(INTERVAL):
             self._say()
 
     def _say(self) -> None:
         name = self.names[-1] if self.names else ""
         more = f" and about {len(self.ahead)} more" if self.ahead else ""
         if name:
-            self._show(f"compiling kernel {self.count} ({name}){more}, {ONCE if self.is_kept else f'{EVERY_TIME}; {REMEDY}'}")
-
-    def _show(self, message: str) -> None:
-        """A message on the display, or on the line of a terminal, or as a line of the log at intervals."""
-        if self.display is not None:
-            self.display(message)
-        elif not logger.hasHandlers() and sys.stderr is not None and sys.stderr.isatty():
-            sys.stderr.write(f"{CLEAR}pixtree: {message}" if message else CLEAR)
-            sys.stderr.flush()
-        elif message and time.monotonic() - self.last >= INTERVAL:
-            self.last = time.monotonic()
-            logger.warning("pixtree: %s", message)
+            show(f"compiling kernel {self.count} ({name}){more}, {ONCE if self.is_kept else f'{EVERY_TIME}; {REMEDY}'}")
 
 
 def short_name(function: Callable[..., Any]) -> str:

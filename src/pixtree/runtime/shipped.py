@@ -126,7 +126,7 @@ def pack(folder: Path) -> int:
     """
     codegen = cpu_target.target_context.codegen()
     count = 0
-    for dispatcher in _kernels():
+    for dispatcher in loaded_kernels():
         function, own = dispatcher.py_func, dispatcher._cache.own
         files = CheckedFiles(str(folder / function.__module__), file_name(function), own._cache_file._source_stamp)
         for signature in dispatcher.stats.cache_hits:
@@ -141,7 +141,7 @@ def pack(folder: Path) -> int:
     return count
 
 
-def _kernels() -> list[Any]:
+def loaded_kernels() -> list[Any]:
     """The kernels of all modules of pixtree that are loaded."""
     modules = [module for name, module in sorted(sys.modules.items()) if name.startswith("pixtree.")]
     values: dict[int, Any] = {

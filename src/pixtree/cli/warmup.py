@@ -1,4 +1,4 @@
-"""`pixtree warmup`: compile or load every kernel before anybody waits for it."""
+"""`pixtree warmup`: compile or load every kernel ahead of time."""
 
 import os
 import subprocess

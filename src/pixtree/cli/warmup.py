@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from pixtree.cli.errors import reported
+from pixtree.cli.errors import FAILURE, reported
 from pixtree.cli.progress import Progress
 
 # Loads what has been compiled, in one process, and packs it.
@@ -61,5 +61,6 @@ def _ship(folder: Path, workers: int | None) -> None:
     with tempfile.TemporaryDirectory(prefix="pixtree-compiled-") as place:
         environment = {**os.environ, **building(Path(place))}
         more = [] if workers is None else ["--workers", str(workers)]
-        subprocess.run([sys.executable, "-m", "pixtree", "warmup", *more], env=environment, check=True)
-        subprocess.run([sys.executable, "-c", PACK, str(folder)], env=environment, check=True)
+        for words in (["-m", "pixtree", "warmup", *more], ["-c", PACK, str(folder)]):
+            if subprocess.run([sys.executable, *words], env=environment, check=False).returncode:
+                raise typer.Exit(FAILURE)  # it has said why

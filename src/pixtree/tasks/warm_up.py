@@ -78,7 +78,7 @@ def _cuts() -> None:
     parts[:, 20:30] = False
     hierarchy(_photo(), mask=parts).cut(20)
     with tempfile.TemporaryDirectory() as folder:
-        segment_tiles(_photo(), Path(folder) / "labels.npy", 5, tile=32)
+        segment_tiles(np.tile(_photo(), (1, 4, 1)), Path(folder) / "labels.npy", 5, tile=128)
 
 
 def _zones() -> None:
@@ -119,7 +119,7 @@ def _coarsen() -> None:
     from pixtree.models.coarsening.coarsen import coarsen
 
     with torch.no_grad():
-        coarsen(MODEL, compute=0.5, depth=4)(torch.rand(1, 3, 224, 224))
+        coarsen(MODEL, compute=0.5)(torch.rand(1, 3, 224, 224))
 
 
 # Processes take these in turn. Neighbours have few kernels in common, and long ones come first, so that all processes end together.

@@ -51,7 +51,7 @@ def warmup(
                 missing[name] = lacking
     for name, lacking in missing.items():
         typer.echo(f"skipped: {name}: {lacking}")
-    typer.echo(f"the kernels of {len(CALLS) - len(missing)} kinds of calls are ready, in {time.monotonic() - began:.0f} s")
+    typer.echo(f"ready: {len(CALLS) - len(missing)} of {len(CALLS)} kinds of calls, in {time.monotonic() - began:.0f} s")
 
 
 def _ship(folder: Path, workers: int | None) -> None:

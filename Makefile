@@ -4,9 +4,16 @@ BIN := .venv/bin
 
 PIP := -m pip --quiet --disable-pip-version-check
 
-.PHONY: setup lock run docs report records test test-all test-time test-shuffled test-lowest check mutate soak release clean
+# Machine code of the kernels, shared by all clones with the same sources; the tests have the same folder.
+export NUMBA_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pixtree/tests
 
-setup: .venv/ready
+.PHONY: setup lock run docs report records test test-all test-time test-shuffled test-lowest check mutate soak wheel release clean
+
+setup: .venv/warm
+
+.venv/warm: .venv/ready
+	$(BIN)/python -m pixtree warmup
+	@touch $@
 
 # Files whose hashes are known, and nothing else, on the platform of CI; torch and torchvision are the builds of the machine, so they
 # have none, and bring what only they need. Other platforms get the versions of constraints.txt.
@@ -38,11 +45,11 @@ lock:  ## requirements-locked.txt from pyproject.toml and constraints.txt, for P
 run: setup  ## the main job on a bundled photo: what it made and where stands at the end
 	$(BIN)/python examples/first_steps.py
 
-docs: setup  ## the site of the documentation, in out/site
+docs: .venv/ready  ## the site of the documentation, in out/site
 	$(BIN)/python -m sphinx -W --keep-going -q -d out/doctrees docs out/site
 	@echo out/site/index.html
 
-check: setup  ## style, types, layers
+check: .venv/ready  ## style, types, layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -82,13 +89,19 @@ test-lowest: .venv-lowest/ready  ## the lowest versions that pyproject.toml allo
 soak: setup  ## an hour of mixed work, with memory, files and threads watched
 	$(BIN)/python benchmarks/soak.py --minutes 60 -o benchmarks/results/soak.json --plot docs/pictures/soak.png
 
-release: setup  ## wheel and sdist in empty environments, without extras and with all; installs from the package index
+wheel: .venv/ready  ## dist: the sdist, a wheel for all platforms, and one for this Python and platform with machine code
+	rm -rf out/shipped_code
+	$(BIN)/python -m pixtree warmup --ship out/shipped_code
+	$(BIN)/python -m hatchling build -d dist
+	PIXTREE_MACHINE_CODE=out/shipped_code $(BIN)/python -m hatchling build -t wheel -d dist
+
+release: setup  ## wheels and sdist in empty environments, without extras and with all; installs from the package index
 	$(BIN)/python benchmarks/release.py -o benchmarks/results/release.json
 
 mutate: setup  ## 300 seeded mutants against the tests that cover them, about an hour; the same command continues an interrupted run
 	$(BIN)/python benchmarks/mutation --count 300 --seed 0 --workers 2 --again -o benchmarks/results/mutation.json
 
-report: setup  ## docs/results.md and docs/results_long.md from the records of benchmarks/results
+report: .venv/ready  ## docs/results.md and docs/results_long.md from the records of benchmarks/results
 	$(BIN)/python benchmarks/evidence
 
 records: setup  ## which records of benchmarks/results still hold; measures the quick ones again that do not

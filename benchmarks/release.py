@@ -4,8 +4,9 @@
     python benchmarks/release.py --try dist --extras "[all]"       # one trial of built files, with this interpreter
 
 Every trial makes an environment with `venv`, installs the wheel with pip (versions of constraints.txt) and runs the checks below,
-each in a process of its own that sees neither the sources nor PYTHONPATH. A trial of the core installs the sdist as well. A record
-that exists keeps the trials of other interpreters and extras, so that they can be tried one after another.
+each in a process of its own that sees neither the sources nor PYTHONPATH. Interpreters for which there is a wheel with machine code
+get that one, the others the pure one; first calls are then timed with an empty cache. A trial of the core installs the sdist as
+well. A record that exists keeps the trials of other interpreters and extras, so that they can be tried one after another.
 """
 
 import argparse
@@ -69,12 +70,60 @@ assert {"index.html", "main.js", "rooms/regions.js"} <= static_files().keys() an
 from importlib.resources import files
 assert (files("pixtree.napari_plugin") / "napari.yaml").is_file()""",
 }
+# First calls: what is loaded before, and the call itself, whose CPU seconds count. The last two need the extras.
+LOADED = "import numpy, torch, pixtree.kernels; pixtree.kernels.kernels_for()"  # which loads numba
+PHOTO = f"{LOADED}; photo = numpy.random.default_rng(0).integers(0, 256, (96, 128, 3), dtype='u1')"
+FIRST_CALLS: dict[str, tuple[str, str]] = {
+    "segment": (f"{PHOTO}; from pixtree import segment", "segment(photo, 20)"),
+    "vectorize": (f"{PHOTO}; from pixtree import vectorize", "str(vectorize(photo, 20))"),
+    "retrofit": (
+        f"{LOADED}; model = pixtree.retrofit('vit_tiny_patch16_224', tokens=49).eval()",
+        "model(torch.zeros(1, 3, 224, 224))",
+    ),
+    "coarsen": (
+        f"{LOADED}; model = pixtree.coarsen('vit_tiny_patch16_224', compute=0.5).eval()",
+        "model(torch.rand(1, 3, 224, 224))",
+    ),
+}
+NEEDS_EXTRAS = ("retrofit", "coarsen")
+LIMITS = {"segment": 1.5, "vectorize": 3.0, "retrofit": 3.0, "coarsen": 3.0}  # CPU seconds, with machine code in the wheel
 
 
 def built(folder: Path) -> list[Path]:
-    """Wheel and sdist of these sources."""
-    subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", str(folder)], cwd=ROOT, check=True)
+    """Wheels and sdist of these sources: the pure wheel, and the one with machine code for this interpreter."""
+    build = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True)
+    with tempfile.TemporaryDirectory(prefix="pixtree-shipped-") as place:
+        subprocess.run([sys.executable, "-m", "pixtree", "warmup", "--ship", place], check=True)
+        subprocess.run([*build, "-t", "wheel"], cwd=ROOT, env={**os.environ, "PIXTREE_MACHINE_CODE": place}, check=True)
     return sorted(folder.iterdir())
+
+
+def wheel_for(python: str, files: list[Path]) -> Path:
+    """The wheel that pip would choose for an interpreter: the one with machine code if there is one."""
+    program = "import platform, sys; print(f'cp{sys.version_info.major}{sys.version_info.minor}', platform.machine())"
+    tag, machine = subprocess.run([python, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    wheels = [path for path in files if path.suffix == ".whl"]
+    fitting = [path for path in wheels if f"-{tag}-" in path.name and machine in path.name]
+    return (fitting or [path for path in wheels if "-none-any" in path.name])[0]
+
+
+def first_calls(programs: Path, folder: Path, extras: str) -> dict[str, float | None]:
+    """CPU seconds of each first call after its imports, in a process of its own with an empty cache of machine code."""
+    seconds: dict[str, float | None] = {}
+    for name, (before, call) in FIRST_CALLS.items():
+        if name in NEEDS_EXTRAS and not extras:
+            seconds[f"first_{name}"] = None
+            continue
+        program = f"{before}; import time; began = time.process_time(); {call}; print(time.process_time() - began)"
+        with tempfile.TemporaryDirectory(prefix="pixtree-empty-") as cache:
+            clean = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "NUMBA"))}
+            command = [str(programs / "python"), "-I", "-c", program]
+            environment = {**clean, "NUMBA_CACHE_DIR": cache}
+            done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+        seconds[f"first_{name}"] = round(float(done.stdout), 2)
+        print(f"first {name}: {seconds[f'first_{name}']} CPU s", flush=True)
+    return seconds
 
 
 def environment(folder: Path, python: str) -> Path:
@@ -115,7 +164,7 @@ def tried(programs: Path, folder: Path, checks: dict[str, str | list[str]], vers
 
 def trial(python: str, files: list[Path], extras: str) -> dict[str, object]:
     """One environment: the wheel with its extras, and for the core the sdist after it."""
-    wheel = next(path for path in files if path.suffix == ".whl")
+    wheel = wheel_for(python, files)
     version = wheel.name.split("-")[1]
     checks = CORE | ALONE if not extras else CORE | ALL
     with tempfile.TemporaryDirectory(prefix="pixtree-release-") as place:
@@ -124,6 +173,12 @@ def trial(python: str, files: list[Path], extras: str) -> dict[str, object]:
         seconds = installed(programs, f"{wheel}{extras}")
         failed = tried(programs, folder, checks, version)
         count = len(checks)
+        seconds_of = first_calls(programs, folder, extras)
+        if "-none-any" not in wheel.name:
+            failed += [
+                f"first {name} within {limit} CPU s" for name, limit in LIMITS.items() if (seconds_of[f"first_{name}"] or 0) > limit
+            ]
+            count += sum(value is not None for value in seconds_of.values())
         if not extras:
             sdist = next(path for path in files if path.name.endswith(".tar.gz"))
             subprocess.run([str(programs / "python"), "-m", "pip", "uninstall", "--quiet", "--yes", "pixtree"], check=True)
@@ -141,8 +196,10 @@ def trial(python: str, files: list[Path], extras: str) -> dict[str, object]:
         "python": python_version,
         "torch": torch_version,
         "extras": extras or "none",
+        "machine_code": "no" if "-none-any" in wheel.name else "yes",
         "install_seconds": round(seconds),
         "megabytes": round(size / 1e6),
+        **seconds_of,
         "checks": count,
         "failed": ", ".join(failed) or "none",
     }
@@ -184,8 +241,10 @@ def main() -> None:
                 ["python", "Python", ""],
                 ["torch", "torch", ""],
                 ["extras", "Extras", ""],
+                ["machine_code", "Machine code in the wheel", ""],
                 ["install_seconds", "Seconds to install", "d"],
                 ["megabytes", "Environment, MB", "d"],
+                *([f"first_{name}", f"First `{name}`, CPU s", ".2f"] for name in FIRST_CALLS),
                 ["checks", "Checks", "d"],
                 ["failed", "Failed", ""],
             ],
@@ -193,7 +252,8 @@ def main() -> None:
             "notes": [
                 f"Built: {', '.join(f'`{name}` ({size / 1000:.0f} kB)' for name, size in sizes.items())}. Checks run in processes "
                 "that see neither the sources nor `PYTHONPATH`; three of them are repeated with the sdist. Installing was timed "
-                "beside other work on the machine. Linux only: macOS and Windows are untried."
+                "beside other work on the machine. First calls are timed after importing torch, numba and pixtree and creating the "
+                "model, each in a new process with an empty cache of machine code. Linux only: macOS and Windows are untried."
             ],
         }
         write_record(record, options.output)

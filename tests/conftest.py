@@ -62,14 +62,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def warm_up(folder: Path) -> None:
     """Fill the cache of machine code, unless these sources have done so before; what nobody has used for long is deleted."""
     digest = sha256(sys.version.encode())
-    for path in (*sorted(PACKAGE.rglob("*.py")), HERE / "warm_up.py"):
+    for path in sorted(PACKAGE.rglob("*.py")):
         digest.update(path.read_bytes())
     done = folder / f"warm-{digest.hexdigest()[:16]}"
-    if not done.exists():
-        parts = [subprocess.Popen([sys.executable, str(HERE / "warm_up.py"), part]) for part in ("trees", "drawings")]
-        codes = [part.wait() for part in parts]
-        if any(codes):
-            return  # a test that calls the same function will show why
+    if not done.exists() and subprocess.run([sys.executable, "-m", "pixtree", "warmup"]).returncode:
+        return  # a test that calls the same function will show why
     done.parent.mkdir(parents=True, exist_ok=True)
     done.touch()
     if folder == CACHES:

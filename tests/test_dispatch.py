@@ -16,7 +16,7 @@ import pixtree.kernels
 from pixtree.kernels import NAMES, kernels_for
 from pixtree.kernels.image.planes import definition as planes
 from pixtree.kernels.tokens.sample import Injected
-from pixtree.runtime import backend, jit
+from pixtree.runtime import backend, machine_code
 from pixtree.tokenizer.sampling import Sampler
 
 PACKAGE = Path(pixtree.__file__).parent
@@ -135,21 +135,21 @@ def test_nothing_is_compiled_outside_the_folders_of_the_fingerprint():
     imported = re.compile(r"from pixtree\.runtime(\.jit)? import .*\b(kernel|inlined|tolerant|tolerant_inlined|jit)\b")
     compiling = [path for path in SOURCES if imported.search(path.read_text(encoding="utf-8"))]
     assert compiling
-    assert {path.relative_to(PACKAGE).parts[0] for path in compiling} == set(jit.FOLDERS)
+    assert {path.relative_to(PACKAGE).parts[0] for path in compiling} == set(machine_code.FOLDERS)
 
 
 def test_an_edit_anywhere_in_a_folder_changes_the_fingerprint_of_its_machine_code(tmp_path, monkeypatch):
     for name in ("kernels", "runtime", "vector"):
         (tmp_path / name / "room").mkdir(parents=True)
         (tmp_path / name / "room" / "file.py").write_text("one = 1\n")
-    monkeypatch.setattr(jit, "PACKAGE", tmp_path)
-    jit.fingerprint.cache_clear()
+    monkeypatch.setattr(machine_code, "PACKAGE", tmp_path)
+    machine_code.fingerprint.cache_clear()
     try:
-        before = jit.fingerprint("vector"), jit.fingerprint("kernels")
+        before = machine_code.fingerprint("vector"), machine_code.fingerprint("kernels")
         (tmp_path / "vector" / "room" / "file.py").write_text("one = 2\n")
-        jit.fingerprint.cache_clear()
-        after = jit.fingerprint("vector"), jit.fingerprint("kernels")
+        machine_code.fingerprint.cache_clear()
+        after = machine_code.fingerprint("vector"), machine_code.fingerprint("kernels")
     finally:
-        jit.fingerprint.cache_clear()
+        machine_code.fingerprint.cache_clear()
     assert before[0] != after[0]
     assert before[1] == after[1]

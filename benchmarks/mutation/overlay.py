@@ -56,7 +56,7 @@ def _stamped(compiled_plainly):
 
     def compiled(function, **options):
         found = compiled_plainly(function, **options)
-        stored = getattr(getattr(found, "_cache", None), "_cache_file", None)
+        stored = getattr(found._cache.own, "_cache_file", None)
         if stored is not None:
             stored._source_stamp = os.environ["PIXTREE_STAMP"] if function.__name__ in stale else "unchanged"
         return found

@@ -2,4 +2,5 @@
 
 from pixtree.cli.main import main
 
-main()
+if __name__ == "__main__":  # processes that this one spawns import it under another name
+    main()

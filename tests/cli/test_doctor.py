@@ -8,7 +8,7 @@ from commands import invoke
 from pixtree.cli import doctor
 from pixtree.cli.main import app
 from pixtree.evaluation.records import version_of
-from pixtree.runtime import bfloat16, jit
+from pixtree.runtime import bfloat16, machine_code, shipped
 
 
 def run(*arguments):
@@ -117,14 +117,27 @@ def test_a_broken_package_is_an_error(monkeypatch):
 
 @pytest.mark.usefixtures("no_trials")
 def test_a_kernel_cache_that_cannot_be_written_has_its_cure(monkeypatch):
-    monkeypatch.setattr(jit, "folder_fault", lambda: ("/full", "No space left on device"))
+    monkeypatch.setattr(machine_code, "folder_fault", lambda: ("/full", "No space left on device"))
     assert found_by("doctor")["kernel cache"] == (
         "broken: /full (No space left on device), so every process compiles; set NUMBA_CACHE_DIR to a folder that can be written"
     )
 
 
+@pytest.mark.usefixtures("no_trials")
+@pytest.mark.parametrize(
+    ("state", "line"),
+    [
+        ((shipped.Target("x86_64-unknown-linux-gnu", "x86-64-v3"), ""), "used: built for x86-64-v3"),
+        ((None, "built for numba 0.60.0, and this is 0.61.0"), "not used: built for numba 0.60.0, and this is 0.61.0"),
+    ],
+)
+def test_the_doctor_says_whether_shipped_kernels_are_used_and_why_not(monkeypatch, state, line):
+    monkeypatch.setattr(shipped, "usable", lambda: state)
+    assert dict(doctor._surroundings())["shipped kernels"] == line
+
+
 def test_the_kernel_cache_is_tried_by_writing(monkeypatch):
-    folder, fault = jit.folder_fault()
+    folder, fault = machine_code.folder_fault()
     assert folder is not None
     assert fault is None
 
@@ -132,7 +145,7 @@ def test_the_kernel_cache_is_tried_by_writing(monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("numba.core.caching._CacheLocator.ensure_cache_path", full)
-    assert jit.folder_fault()[1] in ("No space left on device", "no folder can be written")
+    assert machine_code.folder_fault()[1] in ("No space left on device", "no folder can be written")
 
 
 @pytest.mark.usefixtures("no_trials")

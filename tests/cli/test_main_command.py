@@ -17,7 +17,7 @@ def test_the_version_is_that_of_the_package():
     assert run("--version").output == f"pixtree {version('pixtree')}\n"
 
 
-@pytest.mark.parametrize("command", ["segment", "hierarchy", "select", "snap", "demo", "doctor"])
+@pytest.mark.parametrize("command", ["segment", "hierarchy", "select", "snap", "demo", "doctor", "warmup"])
 def test_every_command_has_help(command):
     assert command in run("--help").output
     assert run(command, "--help").exit_code == 0

@@ -14,6 +14,7 @@ from PIL import Image
 
 from pixtree.cli.main import app
 from pixtree.cli.progress import Progress
+from pixtree.runtime import messages
 from pixtree.vector.presets import ABOUT, PRESETS
 
 # The real program on a picture whose cut takes as long as is said.
@@ -77,6 +78,19 @@ def test_quick_work_has_no_bar(monkeypatch):
         progress.stage("quick")
     assert sys.stderr.getvalue() == ""
     assert progress.timer.finished.is_set()
+
+
+def test_the_bar_shows_what_a_step_waits_for_and_then_the_step_again(monkeypatch):
+    monkeypatch.setattr("sys.stderr", Terminal())
+    monkeypatch.setattr("pixtree.cli.progress.PATIENCE", 60)
+    with Progress(1) as progress:
+        progress.stage("cutting")
+        progress._appear()
+        messages.show("compiling kernel 3")
+        assert progress.bar.tasks[0].description == "compiling kernel 3"
+        messages.show("")
+        assert progress.bar.tasks[0].description == "cutting"
+    assert messages.displays == []
 
 
 def test_several_images_are_counted_and_end_in_a_table(folder):

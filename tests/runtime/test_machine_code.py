@@ -13,7 +13,7 @@ from types import ModuleType
 import numba
 import pytest
 
-from pixtree.runtime import jit
+from pixtree.runtime import announcer, jit, machine_code, messages
 
 
 def add_seven(number):
@@ -26,8 +26,9 @@ add_seven.__module__ = "pixtree.kernels.tried"  # as if it were ours
 def keep_in(folder, monkeypatch):
     """Let machine code be kept in a folder, as by a new process."""
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(folder))
-    monkeypatch.setattr(jit, "_warned", set())
-    monkeypatch.setattr(jit._Announcer, "is_kept", True)
+    monkeypatch.setattr(messages, "_warned", set())
+    monkeypatch.setattr(announcer.announcer, "is_kept", True)
+    monkeypatch.setattr(messages, "_last", -messages.INTERVAL)
     monkeypatch.setitem(sys.modules, add_seven.__module__, ModuleType(add_seven.__module__))  # numba imports it with the code
 
 
@@ -69,7 +70,7 @@ def test_machine_code_is_kept_and_found_again(folder, caplog):
     assert fresh()(1) == 8
     assert [path.suffix for path in stored(folder)] == [".nbc", ".nbi"]
     caplog.clear()
-    jit._warned.clear()
+    messages._warned.clear()
     again = fresh()
     assert again(1) == 8
     assert sum(again.stats.cache_hits.values()) == 1
@@ -108,7 +109,7 @@ def test_other_sources_do_not_touch_that_machine_code(folder, monkeypatch):
 
 def test_two_processes_that_compile_at_once_do_not_mix_their_machine_code(folder, monkeypatch):
     whole, fraction = jit.kernel(add_seven), jit.kernel(add_seven)
-    monkeypatch.setattr(jit.CheckedFiles, "_load_index", lambda _: {})  # each has looked before the other wrote
+    monkeypatch.setattr(machine_code.CheckedFiles, "_load_index", lambda _: {})  # each has looked before the other wrote
     assert (whole(1), fraction(0.5)) == (8, 7.5)
     assert [path.suffix for path in stored(folder)] == [".nbc", ".nbc", ".nbi"]
 
@@ -135,7 +136,8 @@ def test_damaged_files_are_made_again(folder, intact, caplog, suffix, damage):
     (path,) = (path for path in stored(folder) if path.suffix == suffix)
     path.write_bytes(DAMAGES[damage](path.read_bytes()))
     assert fresh()(1) == 8
-    assert set(caplog.messages) == {f"pixtree: {jit.ONCE}"}
+    assert [message for message in caplog.messages if not message.endswith(announcer.ONCE)] == []
+    assert caplog.messages[0].startswith("pixtree: compiling kernel ")
     repaired = fresh()
     assert repaired(1) == 8
     assert sum(repaired.stats.cache_hits.values()) == 1
@@ -156,13 +158,15 @@ def test_a_full_disk_costs_time_and_a_sentence(folder, caplog, monkeypatch):
 def test_without_a_folder_to_write_it_says_that_every_process_compiles(folder, caplog, monkeypatch):
     monkeypatch.setattr("numba.core.caching.CompileResultCacheImpl._locator_classes", [])
     assert fresh()(1) == 8
-    assert caplog.messages == [f"pixtree: {jit.EVERY_TIME}; set NUMBA_CACHE_DIR to a folder that can be written"]
+    (message,) = caplog.messages
+    assert message.startswith("pixtree: compiling kernel ")
+    assert message.endswith(f"{announcer.EVERY_TIME}; set NUMBA_CACHE_DIR to a folder that can be written")
     assert "once" not in caplog.text
 
 
 DISABLED = """
 import torch, pixtree
-from pixtree.runtime.jit import warn_once
+from pixtree.runtime.messages import warn_once
 warn_once("compiling")
 warn_once("compiling")
 for backend in ("torch", "numba"):

@@ -143,16 +143,20 @@ def _extras() -> list[tuple[str, str]]:
 
 
 def _surroundings() -> list[tuple[str, str]]:
-    """The cache of compiled kernels, and the programs that some options run."""
-    from pixtree.runtime.jit import REMEDY, folder_fault
+    """Compiled kernels, those of the package and those of this machine, and the programs that some options run."""
+    from pixtree.runtime.announcer import REMEDY
+    from pixtree.runtime.machine_code import folder_fault
+    from pixtree.runtime.shipped import usable
     from pixtree.vector.potrace import PROGRAM
 
+    target, why = usable()
+    shipped = f"used: built for {target.cpu}" if target else f"not used: {why}"
     folder, fault = folder_fault()
     kernels = (
         f"ok: {folder}" if fault is None else f"broken: {folder or 'no folder'} ({fault}), so every process compiles; {REMEDY}"
     )
     potrace = "ok" if shutil.which(PROGRAM) else "missing: needed by style='paper' only; install the program potrace"
-    return [("kernel cache", kernels), ("potrace", potrace)]
+    return [("shipped kernels", shipped), ("kernel cache", kernels), ("potrace", potrace)]
 
 
 def _machine() -> list[tuple[str, str]]:

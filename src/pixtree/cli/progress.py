@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import typer
 
+from pixtree.runtime import messages
+
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
@@ -30,7 +32,7 @@ class Progress:
         self.timer = threading.Timer(PATIENCE, self._appear)
         self.timer.daemon = True
         self.lock = threading.Lock()
-        self.words, self.done, self.over = "", 0, False
+        self.words, self.waiting, self.done, self.over = "", "", 0, False
 
     def __enter__(self) -> Self:
         if sys.stderr.isatty():
@@ -54,6 +56,18 @@ class Progress:
             self.bar = Bar(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
             self.task = self.bar.add_task(self.words, total=None if self.total == 1 else self.total, completed=self.done)
             self.bar.start()
+            messages.displays.append(self.wait_for)
+
+    def wait_for(self, words: str) -> None:
+        """Show what the present step waits for, such as a compiler; nothing if that is over."""
+        with self.lock:
+            self.waiting = words
+            self._update()
+
+    def _update(self) -> None:
+        if self.bar is not None:
+            words, total = self.waiting or self.words, None if self.total == 1 else self.total
+            self.bar.update(self.task, description=words, completed=self.done, total=total)
 
     def stage(self, words: str) -> None:
         """Log and show the present step of the work."""
@@ -64,15 +78,13 @@ class Progress:
         """Show a text next to the bar, and the units that are done of the total."""
         with self.lock:
             self.words, self.done, self.total = words, self.done if done is None else done, total or self.total
-            if self.bar is not None:
-                self.bar.update(self.task, description=words, completed=self.done, total=None if self.total == 1 else self.total)
+            self._update()
 
     def advance(self, count: int = 1) -> None:
         """Count finished units."""
         with self.lock:
             self.done += count
-            if self.bar is not None:
-                self.bar.update(self.task, completed=self.done)
+            self._update()
 
     def report(self, lines: list[str], source: Path, summary: str) -> None:
         """Print the result of an image, at once or in the table at the end."""
@@ -100,6 +112,7 @@ class Progress:
         with self.lock:
             self.over = True
             if self.bar is not None:
+                messages.displays.remove(self.wait_for)
                 self.bar.stop()
                 self.bar = None
         if self.rows:

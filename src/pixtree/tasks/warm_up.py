@@ -1,0 +1,185 @@
+"""Warm up: small calls that together use every kernel, so that later calls do not wait for a compiler."""
+
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pixtree.tasks.segment import hierarchy, segment
+from pixtree.tasks.segment_tiles import segment_tiles
+from pixtree.tasks.select import select
+from pixtree.tasks.snap import snap
+from pixtree.tasks.vectorize import vectorize
+from pixtree.tokenizer.tokenizer import Tokenizer
+from pixtree.trees.cuts import Exactly
+from pixtree.trees.options import Cosine, Gaussian, Likelihood, Tanimoto, Ward
+
+MODEL = "vit_tiny_patch16_224"
+
+
+def _photo(channels: int = 3) -> NDArray[np.uint8]:
+    """Noise, whose trees have all kinds of merges."""
+    return np.random.default_rng(0).integers(0, 256, (48, 56, channels), dtype=np.uint8)
+
+
+def _artwork() -> NDArray[np.uint8]:
+    """A row of flat shapes with blended edges: discs, bars with corners, and a line of one pixel."""
+    y, x = np.mgrid[:48, :96].astype(np.float32)
+    image = np.full((48, 96, 3), 255, np.float32)
+    for column, colour in ((14, (200, 40, 60)), (40, (30, 90, 220))):
+        cover = np.clip(10.5 - np.hypot(y - 23.3, x - column), 0, 1)[..., None]
+        image = image * (1 - cover) + cover * np.array(colour, np.float32)
+    image[10:38, 58:70] = (20, 150, 90)
+    image[16:30, 70:76] = (20, 150, 90)
+    image[8:40, 84] = 0
+    return image.round().astype(np.uint8)
+
+
+def _photos() -> None:
+    segment(_photo(), 20)
+    segment(_photo(), 20, relax=True)
+    for relax in (True, "detail"):
+        hierarchy(_photo()).cut(20, relax=relax)
+
+
+def _channels(count: int) -> Callable[[], None]:
+    def cut() -> None:
+        segment(_photo(count), 20, channel_axis=-1)
+        hierarchy(_photo(count), channel_axis=-1).cut(20, relax=True)
+
+    return cut
+
+
+def _deep_grey() -> None:
+    segment(_photo(1)[..., 0].astype(np.uint16) * 257, 20)
+
+
+def _similarities() -> None:
+    for similarity in (Gaussian(), Cosine(), Tanimoto(), Likelihood(), Ward()):
+        hierarchy(_photo(), similarity=similarity).cut(20)
+
+
+def _cuts() -> None:
+    tree = hierarchy(_photo())
+    tree.cut(criterion="bic")
+    tree.cut(criterion="bic", at_most=9)
+    tree.at_level(3)
+    tree.table(9)
+    tree.contours()
+    parts = np.ones((48, 56), bool)
+    parts[:, 20:30] = False
+    hierarchy(_photo(), mask=parts).cut(20)
+    with tempfile.TemporaryDirectory() as folder:
+        segment_tiles(np.tile(_photo(), (1, 4, 1)), Path(folder) / "labels.npy", 5, tile=128)
+
+
+def _zones() -> None:
+    segment(_artwork(), 6, relax=True)
+    hierarchy(_artwork()).cut(6)
+
+
+def _selections() -> None:
+    tree = hierarchy(_photo())
+    select(tree, inside=[(20, 20)], outside=[(2, 2)])
+    snap(np.arange(48 * 56).reshape(48, 56) % 56 < 30, tree)
+
+
+def _drawing(image: Callable[[], NDArray[np.uint8]], **options: Any) -> Callable[[], None]:
+    def draw() -> None:
+        str(vectorize(image(), **{"paths": 12, **options}))
+
+    return draw
+
+
+def _tokens(make: Callable[[Exactly], Tokenizer]) -> Callable[[], None]:
+    def encode() -> None:
+        tokenizer = make(Exactly(9))
+        tokenizer(torch.rand(2, 3, 48, 48, requires_grad=True)).features.sum().backward()
+        with torch.no_grad():
+            tokenizer(torch.rand(1, 3, 48, 48))
+
+    return encode
+
+
+def _retrofit() -> None:
+    from pixtree.models.retrofit import retrofit  # which needs timm
+
+    retrofit(MODEL, tokens=9, depth=1)(torch.rand(1, 3, 48, 48, requires_grad=True)).sum().backward()
+
+
+def _coarsen() -> None:
+    from pixtree.models.coarsening.coarsen import coarsen
+
+    with torch.no_grad():
+        coarsen(MODEL, compute=0.5)(torch.rand(1, 3, 224, 224))
+
+
+# Processes take these in turn. Neighbours have few kernels in common, and long ones come first, so that all processes end together.
+CALLS: dict[str, Callable[[], None]] = {
+    "photos": _photos,
+    "13 channels": _channels(13),
+    "tokens": _tokens(Tokenizer.paper),
+    "drawings of photos": _drawing(_photo),
+    "drawings of artwork": _drawing(_artwork),
+    "1 channel": _channels(1),
+    "pretrained tokens": _tokens(Tokenizer.pretrained),
+    "smooth drawings": _drawing(_photo, style="smooth"),
+    "coarsened models": _coarsen,
+    "posters": _drawing(_artwork, preset="poster"),
+    "retrofits": _retrofit,
+    "cuts": _cuts,
+    "similarities": _similarities,
+    "artwork": _zones,
+    "drawings with the edges of pixels": _drawing(_photo, style="polygon"),
+    "posters of photos": _drawing(_photo, preset="poster"),
+    "icons of photos": _drawing(_photo, preset="icon"),
+    "line drawings": _drawing(_photo, preset="sketch"),
+    "fast drawings": _drawing(_photo, fast=True),
+    "16-bit grey": _deep_grey,
+    "selections": _selections,
+}
+
+
+def run(name: str) -> str:
+    """Make one of the calls: "" if it worked, or the sentence about an extra that is missing."""
+    torch.set_num_threads(1)
+    try:
+        CALLS[name]()
+    except ImportError as error:
+        return str(error)
+    return ""
+
+
+def _be_silent() -> None:
+    logging.getLogger("pixtree").setLevel(logging.ERROR)
+
+
+def warm_up(processes: int | None = None, *, silent: bool = False) -> Iterator[tuple[str, str]]:
+    """Make all calls, by default in one process per core; yields the name of each call at its end, and the extra that it lacked.
+
+    silent: the processes do not say what they compile.
+
+    The machine code lands where numba keeps it, so this costs CPU time once per machine: minutes to compile, seconds to load.
+    """
+    workers = min(processes or os.cpu_count() or 1, len(CALLS))
+    # Forked processes would inherit locks of torch's threads.
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_be_silent if silent else None) as pool:
+        running = {pool.submit(run, name): name for name in CALLS}
+        try:
+            for done in as_completed(running):
+                yield running[done], done.result()
+        except BrokenProcessPool as fault:
+            raise OSError(
+                "a process of the warm-up was killed, perhaps for lack of memory; run it again with --workers 1"
+            ) from fault
+        finally:
+            pool.shutdown(cancel_futures=True)

@@ -1,0 +1,43 @@
+"""The calls of the warm-up use every kernel, and processes share them."""
+
+import subprocess
+import sys
+
+import pytest
+
+from pixtree.tasks import warm_up
+
+# Prints the kernels that no call of the warm-up uses, neither itself nor through others.
+UNUSED = """
+from pixtree.runtime.announcer import short_name
+from pixtree.runtime.shipped import loaded_kernels
+from pixtree.tasks.warm_up import CALLS, run
+
+for name in CALLS:
+    assert run(name) == "", name
+kernels = loaded_kernels()
+used = [one for one in kernels if one.overloads]
+for one in used:
+    named = [one.py_func.__globals__.get(name) for name in one.py_func.__code__.co_names]
+    used += [other for other in named if other in kernels and other not in used]
+print(sorted(short_name(one.py_func) for one in kernels if one not in used))
+"""
+
+
+def test_a_missing_extra_is_a_sentence_and_not_an_error(monkeypatch):
+    def lacking():
+        raise ImportError("retrofit needs timm; run pip install 'pixtree[models]'")
+
+    monkeypatch.setitem(warm_up.CALLS, "retrofits", lacking)
+    assert warm_up.run("retrofits") == "retrofit needs timm; run pip install 'pixtree[models]'"
+
+
+@pytest.mark.slow
+def test_the_calls_use_every_kernel():
+    done = subprocess.run([sys.executable, "-c", UNUSED], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.slow
+def test_processes_take_calls_in_turn_and_every_call_ends():
+    assert dict(warm_up.warm_up(2)) == dict.fromkeys(warm_up.CALLS, "")

@@ -11,14 +11,23 @@ from functools import cache
 from typing import Any
 
 PROGRAM = """
-import json, sys
+import io, json, sys
+from contextlib import redirect_stdout
 
 found = {}
 def keep(part):
     found[part] = sorted(name for name in sys.modules if "." not in name)
 
 import pixtree
+found["version"] = pixtree.__version__
 keep("pixtree")
+from pixtree.cli.main import app
+with redirect_stdout(io.StringIO()) as printed:
+    for option in ("--version", "--help"):
+        app([option], standalone_mode=False)
+found["printed"] = printed.getvalue()
+keep("pixtree --help")
+import pixtree.runtime.threads  # the first to load torch; that must register the operators, which need this very module
 import torch
 found["names"] = dir(pixtree)
 found["schemas"] = [str(one) for one in torch._C._jit_get_all_schemas() if one.name.startswith("pixtree::")]
@@ -38,7 +47,7 @@ print(json.dumps(found))
 
 @cache
 def found() -> dict[str, Any]:
-    """By part: the top-level modules that are loaded after it; and the public names and the operators after the first."""
+    """By part: the top-level modules that are loaded after it; and the public names, the operators and what the command printed."""
     return json.loads(subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True).stdout)
 
 

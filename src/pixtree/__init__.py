@@ -1,10 +1,10 @@
 """pixtree: an image becomes a tree of regions once; everything else is a cut of that tree."""
 
+from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-import pixtree.kernels.operators as _operators  # noqa: F401  registers torch.ops.pixtree.*, on which exported models stand
-from pixtree.runtime.lazy import lazy_names
+from pixtree.lazy import lazy_names, when_loaded
 
 if TYPE_CHECKING:
     from pixtree.models.coarsening.coarsen import coarsen
@@ -76,3 +76,6 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES, "__version__")
+
+# The kernels register torch.ops.pixtree.*, which exported models need. Torch takes a second to load, so they wait for it.
+when_loaded("torch", lambda: import_module("pixtree.kernels"))

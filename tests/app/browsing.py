@@ -30,8 +30,11 @@ UNUSED = ["WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "HttpsUpgrades", "MediaRo
 STILL = """const sheet = new CSSStyleSheet();
 sheet.replaceSync("*, ::before, ::after { animation: none !important; }");
 document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];"""
-# The desktop is that of the pictures in the docs; a window has the same layout, and half the pixels to draw.
-DESKTOP, WINDOW, PHONE = {"width": 1440, "height": 900}, {"width": 1024, "height": 640}, {"width": 390, "height": 844}
+# Pictures for the docs are those of a desktop and of a phone's dense screen. A window and a coarse screen have the same layouts,
+# and far fewer pixels to draw.
+FOR_DOCS = "PIXTREE_SCREENSHOTS" in os.environ
+WINDOW, PHONE = {"width": 1024, "height": 640}, {"width": 390, "height": 844}
+DESKTOP, DENSITY = ({"width": 1440, "height": 900}, 2) if FOR_DOCS else (WINDOW, 1)
 
 
 @contextmanager

@@ -185,7 +185,7 @@ def test_a_flood_is_answered_or_refused_but_never_breaks():
 
 def test_files_that_wait_are_bounded_in_bytes():
     with running(Limits(intake_bytes=30_000, upload_seconds=3)) as port:
-        head = b"POST /api/trees HTTP/1.1\r\nhost: localhost\r\ncontent-length: 20000\r\n\r\n"
+        head = b"POST /api/trees HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 20000\r\n\r\n"
         with socket.create_connection((HOST, port)) as line:
             line.sendall(head)
             time.sleep(0.3)

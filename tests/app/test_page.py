@@ -1,13 +1,12 @@
 """The page as a whole: ways in, errors, keyboard, contrast, labels, dark and light, phone."""
 
 import base64
-import os
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-from browsing import DESKTOP, PHONE, idle, open_example, open_small, screenshot, until, visit
+from browsing import DENSITY, DESKTOP, FOR_DOCS, PHONE, idle, open_example, open_small, screenshot, until, visit
 from renderers import needs
 from running import png
 
@@ -136,7 +135,7 @@ def test_a_phone_shows_every_room_without_scrolling_sideways(browser, address, t
 
 
 def test_screenshots_of_the_docs(browser, address, tmp_path):
-    open_photo = open_example if os.environ.get("PIXTREE_SCREENSHOTS") else open_small
+    open_photo = open_example if FOR_DOCS else open_small
     with visit(browser, address, viewport=DESKTOP) as page:
         until(page, "[...document.images].every((one) => one.complete)")
         screenshot(page, "start", tmp_path)
@@ -161,7 +160,7 @@ def test_screenshots_of_the_docs(browser, address, tmp_path):
         screenshot(page, "tokens_dark", tmp_path)
     for scheme, suffix in (("light", ""), ("dark", "_dark")):
         with visit(
-            browser, address, viewport=PHONE, color_scheme=scheme, has_touch=True, is_mobile=True, device_scale_factor=2
+            browser, address, viewport=PHONE, color_scheme=scheme, has_touch=True, is_mobile=True, device_scale_factor=DENSITY
         ) as page:
             open_photo(page, "chelsea")
             for room in ROOMS:

@@ -7,13 +7,13 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import psutil
 import pytest
 from corpora import contents, folder_of, picture, shards_of
+from pool_processes import die_of, limit_files, start_quickly
 from test_run import rows_of
 
 from pixtree.batch import Summary, open_corpus, run
@@ -85,28 +85,9 @@ def deadly(tmp_path_factory):
     (photos / "class_0" / "deadly.png").write_bytes(picture(3))
     its, other = sorted(open_corpus(photos).parts, key=lambda part: "class_0/deadly.png" not in part.files)
     beside = other.files[0].removesuffix(".png")
-    (folder / "sitecustomize.py").write_text(
-        "import os, pathlib, signal, time\n"
-        f"parts_of = pathlib.Path({str(made)!r}) / 'manifest' / 'parts'\n"
-        f"trace = parts_of / '{other.name}.at'\n"
-        "def until(holds):\n"
-        "    deadline = time.monotonic() + 120\n"
-        "    while not holds() and time.monotonic() < deadline:\n"
-        "        time.sleep(0.01)\n"
-        "def slow(original):\n"
-        "    def work(picture, function):\n"
-        "        if picture.key == 'class_0/deadly':\n"
-        f"            until(lambda: trace.is_file() and '{beside}' in trace.read_text())\n"
-        "            os.kill(os.getpid(), signal.SIGKILL)\n"
-        f"        if picture.key == '{beside}':\n"
-        f"            until((parts_of / '{its.name}.jsonl').is_file)\n"  # it is at work whenever its neighbour dies
-        "        return original(picture, function)\n"
-        "    return work\n"
-        "import pixtree.batch.work as module\n"
-        "module.worked_on = slow(module.worked_on)\n"
-    )
+    parts = made / "manifest" / "parts"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), *sys.path]))
+        start_quickly(patch, die_of, "class_0/deadly", beside, parts / f"{other.name}.at", parts / f"{its.name}.jsonl")
         begun = time.monotonic()
         came = run("segment", photos, made, workers=2, tokens=4)
     return Deadly(came, rows_of(made), beside, time.monotonic() - begun)
@@ -164,11 +145,11 @@ def test_images_are_read_without_temporary_files(tmp_path, monkeypatch, corpus):
 
 @contextmanager
 def small_disk(size):
-    """Files grow no larger than this, in this process and in those that it starts."""
+    """Files of this process grow no larger than this."""
     import resource  # which Windows lacks
 
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    limit_files(size)
     try:
         yield
     finally:
@@ -176,10 +157,11 @@ def small_disk(size):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_disk_that_fills_up_leaves_no_half_file_and_the_run_goes_on_with_more_room(tmp_path, workers):
+def test_a_disk_that_fills_up_leaves_no_half_file_and_the_run_goes_on_with_more_room(tmp_path, monkeypatch, workers):
     shards, made, whole = shards_of(tmp_path / "shards", 2, 12), tmp_path / "made", tmp_path / "whole"
     run("segment", shards, whole, workers=1, tokens=4)  # first, so that no machine code is to be stored on the small disk
-    with pytest.raises(OSError, match="found it full; free some space"), small_disk(6000):
+    start_quickly(monkeypatch, limit_files, 6000)
+    with pytest.raises(OSError, match="found it full; free some space"), small_disk(6000) if workers == 1 else nullcontext():
         run("segment", shards, made, workers=workers, tokens=4)
     assert [path.name for path in made.iterdir()] == ["manifest"]
     assert list((made / "manifest" / "parts").glob("*.jsonl")) == []
@@ -187,17 +169,15 @@ def test_a_disk_that_fills_up_leaves_no_half_file_and_the_run_goes_on_with_more_
     assert contents(made) == contents(whole)
 
 
-def test_a_worker_that_is_killed_loses_and_doubles_nothing(tmp_path):
+def test_a_worker_that_is_killed_loses_and_doubles_nothing(tmp_path, monkeypatch):
     shards, made, whole = shards_of(tmp_path / "shards", 4, 40), tmp_path / "made", tmp_path / "whole"
-    killed, ended = [], threading.Event()
+    killed, ended, started = [], threading.Event(), start_quickly(monkeypatch)
 
     def kill_one():
-        while not killed and not ended.wait(0.01):
-            busy = list(made.rglob("*.at"))
-            workers = [one for one in psutil.Process().children() if "spawn_main" in " ".join(one.cmdline())] if busy else []
-            if workers:
-                workers[0].kill()
-                killed.append(workers[0].pid)
+        while not killed and not ended.wait(0.001):
+            if started and list(made.rglob("*.at")):
+                os.kill(started[0].process.pid, signal.SIGKILL)
+                killed.append(started[0].process.pid)
 
     killer = threading.Thread(target=kill_one)
     killer.start()
@@ -205,6 +185,7 @@ def test_a_worker_that_is_killed_loses_and_doubles_nothing(tmp_path):
     ended.set()
     killer.join()
     assert len(killed) == 1
+    assert len(started) == 3  # two, and one in the place of the killed one
     assert (came.done, came.failed, came.whole) == (160, 0, True)
     run("segment", shards, whole, workers=1, tokens=4)
     assert contents(made) == contents(whole)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from commands import invoke
 from pages import HERE, PAGES, PARSED_ONLY, ROOT, blocks, command_of, given, lines_of, make_world
+from PIL import Image
 
 from pixtree.cli import doctor
 from pixtree.cli.main import app
@@ -55,6 +56,8 @@ def quick_doctor(monkeypatch):
 def test_every_block_runs(page, world, tmp_path, monkeypatch, shallow):
     shallow(page)
     shutil.copytree(world, tmp_path, dirs_exist_ok=True)
+    if page.name == "vectorise.md":  # it draws its photo five times, and names no place in it
+        Image.open(tmp_path / "photo.jpg").reduce(2).save(tmp_path / "photo.jpg")
     monkeypatch.chdir(tmp_path)
     names = given()
     for block in blocks(page):

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from forked import PROCESSES
 from PIL import Image
 from skimage import data
 
@@ -129,6 +130,7 @@ def end_at_once(*_):
 
 def test_a_worker_that_dies_is_one_error(folder, monkeypatch):
     monkeypatch.setattr(superpixel_comparison, "measure_photo", end_at_once)
+    monkeypatch.setattr(superpixel_comparison, "get_context", lambda method: PROCESSES)  # which start in no time
     with pytest.raises(MemoryError, match="got one that died, often because memory ran out; use fewer workers"):
         next(compare_superpixels(annotated_photos(folder), ["grid"], [12], workers=2))
 

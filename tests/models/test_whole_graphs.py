@@ -57,7 +57,7 @@ def test_gradients_of_a_compiled_model_are_those_of_the_model(model):
 
 
 ELSEWHERE = """
-import sys, torch, pixtree
+import sys, pixtree, torch
 print(torch.ops.pixtree.encode, torch.ops.pixtree.cut_exactly, torch.ops.pixtree.paint)
 folder = sys.argv[1]
 images, expected = torch.load(folder + "/example.pt")

@@ -193,7 +193,8 @@ def test_a_tree_belongs_to_one_image():
 
 
 def test_importing_pixtree_is_cheap_and_lists_its_names():
-    assert loaded_after("pixtree").isdisjoint({"numba", "PIL"})
+    assert loaded_after("pixtree").isdisjoint({"torch", "numpy", "numba", "PIL"})
+    assert found()["version"] == pixtree.__version__
     assert "segment" in found()["names"]
     with pytest.raises(AttributeError, match="it has"):
         _ = pixtree.nothing

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from pixtree.runtime.lazy import lazy_names
+from pixtree.lazy import lazy_names
 
 if TYPE_CHECKING:
     from pixtree.evaluation.label_maps import class_overlay, labelled_set

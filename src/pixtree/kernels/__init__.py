@@ -124,3 +124,7 @@ def _module_next_to(definition: str, file: str) -> ModuleType | None:
         if missing.name != name:  # the module is there, and lacks a library
             raise
         return None
+
+
+# Last, since it needs the functions above. It registers the operators, and whoever imports pixtree and torch expects them.
+import pixtree.kernels.operators  # noqa: E402, F401

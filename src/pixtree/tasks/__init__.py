@@ -5,7 +5,7 @@ The verbs themselves are names of `pixtree`; names that only some users need are
 
 from typing import TYPE_CHECKING
 
-from pixtree.runtime.lazy import lazy_names
+from pixtree.lazy import lazy_names
 
 if TYPE_CHECKING:
     from pixtree.tasks.correspond import correspondence, correspondence_picture

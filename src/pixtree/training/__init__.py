@@ -1,6 +1,6 @@
 """Training: seeded, resumable, visible. A recipe has all settings of a run, and one loop follows it."""
 
-from pixtree.runtime.lazy import lazy_names
+from pixtree.lazy import lazy_names
 
 _HOMES = {
     "LabelledBatches": "segmenting",

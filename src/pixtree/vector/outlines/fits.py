@@ -34,20 +34,30 @@ def inside(first: int, last: int) -> Any:
 
 
 @inlined
-def centred(sums: Array, low: int, high: int, a: int, b: int, both: int) -> Any:
-    """Covariance, times their number, of two of the terms over samples low…high."""
+def covariance(products: float, one: float, other: float, count: int) -> Any:
+    """Covariance of two terms, times the number of samples, from the sums of their products and of each."""
+    return products - one * other / count
+
+
+@inlined
+def spread(sums: Array, low: int, high: int) -> Any:
+    """Sums of x and y over samples low…high, and the covariances xx, yy and xy, times their number."""
     count = high - low + 1
-    return sums[high + 1, both] - sums[low, both] - (sums[high + 1, a] - sums[low, a]) * (sums[high + 1, b] - sums[low, b]) / count
+    x, y = sums[high + 1, 0] - sums[low, 0], sums[high + 1, 1] - sums[low, 1]
+    xx = covariance(sums[high + 1, 2] - sums[low, 2], x, x, count)
+    xy = covariance(sums[high + 1, 3] - sums[low, 3], x, y, count)
+    yy = covariance(sums[high + 1, 4] - sums[low, 4], y, y, count)
+    return x, y, xx, yy, xy
 
 
 @inlined
 def line_through(sums: Array, low: int, high: int, place: Array) -> Any:
     """The line of least squares, relative to the first sample, in `place`; the sum of squared deviations."""
     count = high - low + 1
-    xx, yy, xy = centred(sums, low, high, 0, 0, 2), centred(sums, low, high, 1, 1, 4), centred(sums, low, high, 0, 1, 3)
+    x, y, xx, yy, xy = spread(sums, low, high)
     root = np.sqrt((xx - yy) ** 2 + 4 * xy * xy)
     angle = 0.5 * np.arctan2(2 * xy, xx - yy)
-    place[0], place[1] = (sums[high + 1, 0] - sums[low, 0]) / count, (sums[high + 1, 1] - sums[low, 1]) / count
+    place[0], place[1] = x / count, y / count
     place[2], place[3] = np.cos(angle), np.sin(angle)
     return max(0.5 * (xx + yy - root), 0.0)
 
@@ -56,14 +66,16 @@ def line_through(sums: Array, low: int, high: int, place: Array) -> Any:
 def circle_through(sums: Array, low: int, high: int, place: Array) -> Any:
     """The circle of least algebraic squares, its centre and radius in `place`; the sum of squared deviations, infinite for none."""
     count = high - low + 1
-    xx, yy, xy = centred(sums, low, high, 0, 0, 2), centred(sums, low, high, 1, 1, 4), centred(sums, low, high, 0, 1, 3)
-    xz, yz, zz = centred(sums, low, high, 0, 7, 5), centred(sums, low, high, 1, 7, 6), centred(sums, low, high, 7, 7, 8)
+    x, y, xx, yy, xy = spread(sums, low, high)
+    z = sums[high + 1, 7] - sums[low, 7]
+    xz = covariance(sums[high + 1, 5] - sums[low, 5], x, z, count)
+    yz = covariance(sums[high + 1, 6] - sums[low, 6], y, z, count)
+    zz = covariance(sums[high + 1, 8] - sums[low, 8], z, z, count)
     determinant = xx * yy - xy * xy
     if determinant < 1e-9 * (xx + yy) ** 2:
         return np.inf
     a, b = (xz * yy - yz * xy) / determinant, (yz * xx - xz * xy) / determinant  # twice the centre
-    mean_x, mean_y = (sums[high + 1, 0] - sums[low, 0]) / count, (sums[high + 1, 1] - sums[low, 1]) / count
-    mean_z = (sums[high + 1, 7] - sums[low, 7]) / count
+    mean_x, mean_y, mean_z = x / count, y / count, z / count
     squared = mean_z - a * mean_x - b * mean_y + 0.25 * (a * a + b * b)
     if squared < SMALLEST_RADIUS**2 or squared > LARGEST_RADIUS**2:
         return np.inf

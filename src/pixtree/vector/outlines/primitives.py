@@ -97,8 +97,24 @@ def sharpest_turn(path: Array, count: int) -> Any:
 def turned(path: Array, count: int, start: int, scratch: Array) -> None:
     """Rotate a ring so that it begins and ends at sample `start`."""
     for k in range(count):
-        scratch[k] = path[(start + k) % (count - 1)]
-    path[:count] = scratch[:count]
+        source = (start + k) % (count - 1)
+        scratch[k, 0], scratch[k, 1] = path[source, 0], path[source, 1]
+    copy_rows(scratch, 0, count, path)
+
+
+@inlined
+def copy_rows(source: Array, first: int, count: int, target: Array) -> None:
+    """Copy rows to the start of `target`; assigning slices compiles numba's message on shapes that do not match, for seconds."""
+    for k in range(count):
+        for c in range(source.shape[1]):
+            target[k, c] = source[first + k, c]
+
+
+@inlined
+def put(places: Array, row: int, place: Array) -> None:
+    """Set one row of `places`."""
+    for c in range(4):
+        places[row, c] = place[c]
 
 
 @inlined
@@ -153,10 +169,12 @@ def cheapest_pieces(corner_offsets: Array, corners: Array, placed: Samples, bord
     firsts, lasts = np.empty(total, np.int32), np.empty(total, np.int32)
     kinds, places, lengths = np.empty(total, np.int8), np.empty((total, 4)), np.empty(total)
     offsets = np.zeros(arcs + 1, np.int32)
-    used = 0
+    # Not plain zeros, for which numba would compile versions of their own of every function that gets them.
+    zero = np.int64(0)
+    used = np.int64(0)
     for arc in range(arcs):
         count = starts[arc + 1] - starts[arc]
-        path[:count] = samples[starts[arc] : starts[arc + 1]]
+        copy_rows(samples, starts[arc], count, path)
         begin, end = corner_offsets[arc], corner_offsets[arc + 1] - 1
         ring = corners[begin, 0] == corners[end, 0] and corners[begin, 1] == corners[end, 1]
         turn = 0
@@ -167,21 +185,21 @@ def cheapest_pieces(corner_offsets: Array, corners: Array, placed: Samples, bord
         before = used
         whole = np.inf
         if ring and count > FEWEST_ON_CIRCLE:
-            whole = circle_through(sums, 0, count - 2, place) / (prices.noise * prices.noise)
+            whole = circle_through(sums, zero, count - 2, place) / (prices.noise * prices.noise)
         if border[arc] or count <= 2:
-            line_through(sums, 0, count - 1, place)
+            line_through(sums, zero, count - 1, place)
             firsts[used], lasts[used], kinds[used] = 0, count - 1, LINE
-            places[used] = place
+            put(places, used, place)
             used += 1
         elif whole <= WHOLE * count + prices.circle:
             firsts[used], lasts[used], kinds[used] = 0, count - 1, CIRCLE
-            places[used] = place
+            put(places, used, place)
             used += 1
         else:
             divide(sums, path, count, prices, cost, previous, place, other)
             if ring:  # again from the sharpest of the corners found, since the first guess may lie inside a short piece
                 again, sharpest = 0, 2.0
-                k = previous[count - 1]
+                k = np.int64(previous[count - 1])
                 while k > 0:
                     cosine = cosine_at(path, count, k)
                     if cosine < sharpest:
@@ -194,11 +212,12 @@ def cheapest_pieces(corner_offsets: Array, corners: Array, placed: Samples, bord
                     divide(sums, path, count, prices, cost, previous, place, other)
             k = count - 1
             while k > 0:  # backwards, then turned around
-                firsts[used], lasts[used] = previous[k], k
-                _, kinds[used], _ = fit_piece(sums, path, previous[k], k, prices, place, other)
-                places[used] = place
+                first = np.int64(previous[k])
+                firsts[used], lasts[used] = first, k
+                _, kinds[used], _ = fit_piece(sums, path, first, k, prices, place, other)
+                put(places, used, place)
                 used += 1
-                k = previous[k]
+                k = first
             for j in range((used - before) // 2):
                 a, b = before + j, used - 1 - j
                 firsts[a], firsts[b] = firsts[b], firsts[a]
@@ -221,10 +240,11 @@ def cheapest_pieces(corner_offsets: Array, corners: Array, placed: Samples, bord
     return offsets, firsts[:used].copy(), lasts[:used].copy(), kinds[:used].copy(), places[:used].copy(), lengths[:used].copy()
 
 
-@inlined
+@kernel
 def divide(sums: Array, path: Array, count: int, prices: Prices, cost: Array, previous: Array, place: Array, other: Array) -> None:
     """Fill `previous` with the best place before each sample where a piece that ends there begins."""
-    cost[:count] = np.inf
+    for k in range(count):
+        cost[k] = np.inf
     cost[0] = 0.0
     for first in range(count - 1):
         if cost[first] == np.inf:
@@ -253,7 +273,7 @@ def wobbles_only(sums: Array, path: Array, first: int, last: int, place: Array, 
     return True
 
 
-@inlined
+@kernel
 def join_lines(sums: Array, path: Array, pieces: Any, begin: int, end: int, place: Array, other: Array) -> Any:
     """Replace neighbouring lines begin…end − 1 by one wherever their samples only wobble around it; returns the new end.
 
@@ -274,15 +294,15 @@ def join_lines(sums: Array, path: Array, pieces: Any, begin: int, end: int, plac
         if after > piece:
             kinds[kept] = LINE
             wobbles_only(sums, path, firsts[piece], lasts[after], place, other)
-            places[kept] = place
+            put(places, kept, place)
         else:
-            places[kept] = places[piece]
+            put(places, kept, places[piece])
         kept += 1
         piece = after + 1
     return kept
 
 
-@inlined
+@kernel
 def sharpen_corners(path: Array, pieces: Any, begin: int, end: int) -> Any:
     """Drop tiny pieces of begin…end − 1 between two longer lines that meet next to them; returns the new end."""
     firsts, lasts, kinds, places = pieces
@@ -294,7 +314,7 @@ def sharpen_corners(path: Array, pieces: Any, begin: int, end: int) -> Any:
                 lasts[kept - 1] = lasts[piece]
                 continue
         firsts[kept], lasts[kept], kinds[kept] = firsts[piece], lasts[piece], kinds[piece]
-        places[kept] = places[piece]
+        put(places, kept, places[piece])
         kept += 1
     return kept
 

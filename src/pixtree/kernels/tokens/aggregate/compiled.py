@@ -241,9 +241,15 @@ def gradients_of_level(
             if label < 0 or having[label] == 0:
                 continue
             if having[label] == 1:
-                gradients[members[i]] = gradient[label]
+                member = members[i]
+                for c in range(gradient.shape[1]):
+                    gradients[member, c] = gradient[label, c]
             else:
-                alike = members[i:end][region[members[i:end]] == label]
+                alike, found = np.empty(having[label], members.dtype), 0
+                for j in range(i, end):
+                    if region[members[j]] == label:
+                        alike[found] = members[j]
+                        found += 1
                 change = gradients_of_group(
                     learned,
                     seen,

@@ -9,6 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from pixtree.images.arrays import MOST_CHANNELS
+from pixtree.images.bounds import FileFaultError, check_bytes
+
 Source: TypeAlias = Path | BytesIO  # an image file, or its content
 MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 INSTALL = "run pip install 'pixtree[tiff]'"
@@ -26,10 +29,6 @@ UPRIGHT: dict[int, Callable[[NDArray[Any]], NDArray[Any]]] = {
     7: lambda pixels: np.swapaxes(np.rot90(pixels, 2), 0, 1),
     8: np.rot90,
 }
-
-
-class FileFaultError(ValueError):
-    """An intact file that is not what was asked for; its message is complete."""
 
 
 def chosen_page(count: int, name: str, page: int | None) -> int:
@@ -73,9 +72,8 @@ def read(source: Source, name: str, page: int | None, background: str | None) ->
 
 def _of_file(file: Any, name: str, page: int | None, background: str | None) -> NDArray[Any] | None:
     pages = [one for one in _each_page(file) if not int(one.subfiletype) & COPY_OR_MASK]
-    whole = None if page is not None or len(pages) < 2 else _channels_of_pages(file, len(pages))
+    whole = None if page is not None or len(pages) < 2 else _channels_of_pages(file, len(pages), name)
     if whole is not None:
-        check_pixels(whole.shape[0] * whole.shape[1])
         return whole
     one = pages[chosen_page(len(pages), name, page)]
     if _is_plain(one) or one.photometric is None or one.photometric.name not in READ:
@@ -85,6 +83,7 @@ def _of_file(file: Any, name: str, page: int | None, background: str | None) -> 
         raise FileFaultError(
             f"an image is one page of a file, got a volume with axes {one.axes} in {name}; pass a slice as an array"
         )
+    check_samples(int(one.imagelength), int(one.imagewidth), int(one.samplesperpixel), one.dtype, name)
     pixels: NDArray[Any] = one.asarray()
     pixels = np.moveaxis(pixels, 0, 2) if one.axes == "SYX" else pixels
     pixels = composited(pixels, one.extrasamples, background)
@@ -111,12 +110,14 @@ def _is_plain(page: Any) -> bool:
     return page.bitspersample in PLAIN_BITS or kind in ("u2", "f4")
 
 
-def _channels_of_pages(file: Any, count: int) -> NDArray[Any] | None:
+def _channels_of_pages(file: Any, count: int, name: str) -> NDArray[Any] | None:
     """Channels (H, W, C), if the metadata says that the pages are channels; None for stacks of slices or times."""
     series = file.series[0]
     longer = "".join(axis for axis, length in zip(series.axes, series.shape, strict=True) if length > 1 or axis in "YX")
     if longer != "CYX" or len(series.pages) != count:
         return None
+    check_pixels(series.shape[-2] * series.shape[-1])
+    check_samples(int(series.shape[-2]), int(series.shape[-1]), count, series.dtype, name)
     pixels: NDArray[Any] = series.asarray().reshape(-1, *series.shape[-2:])
     return np.moveaxis(pixels, 0, 2)
 
@@ -127,6 +128,15 @@ def check_pixels(count: int) -> None:
 
     if PIL.Image.MAX_IMAGE_PIXELS is not None and count > 2 * PIL.Image.MAX_IMAGE_PIXELS:
         raise PIL.Image.DecompressionBombError(f"{count} pixels")
+
+
+def check_samples(rows: int, columns: int, channels: int, dtype: Any, name: str) -> None:
+    """Refuse channels and bytes that no image may have, before they are decoded."""
+    if channels > MOST_CHANNELS:
+        raise FileFaultError(
+            f"an image has 1 to {MOST_CHANNELS} channels, got {channels} in {name}; read fewer of them and pass an array"
+        )
+    check_bytes(rows * columns * channels * np.dtype(dtype or np.uint8).itemsize, name)
 
 
 def composited(pixels: NDArray[Any], extra: tuple[int, ...], background: str | None) -> NDArray[Any]:

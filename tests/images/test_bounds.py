@@ -1,12 +1,14 @@
 """What a file decodes to is limited in bytes and channels, before any of it is decoded."""
 
 import io
+import struct
+import zlib
 
 import numpy as np
 import pytest
 import tifffile
 
-from pixtree.images import bounds, checked
+from pixtree.images import bounds, checked, tiff
 from pixtree.images.rasters import opened
 from pixtree.images.reading import larger_images
 
@@ -50,3 +52,19 @@ def test_a_tiff_above_the_limit_of_bytes_is_refused_and_the_limit_can_be_raised(
     with larger_images(None, 16_000):
         assert checked(data).shape == (8, 50, 40)
     assert bounds.MAX_BYTES == 2**31
+
+
+def test_a_strip_that_inflates_to_more_than_the_limit_is_refused_before_it_is_decoded(undecoded, monkeypatch):
+    stream = io.BytesIO()
+    tifffile.imwrite(stream, np.zeros((8, 8, 5), np.uint8), compression="zlib", planarconfig="contig", photometric="minisblack")
+    with tifffile.TiffFile(io.BytesIO(stream.getvalue())) as file:
+        page = file.pages.first
+        place, length = page.tags["StripByteCounts"].valueoffset, len(stream.getvalue())
+        offset = page.tags["StripOffsets"].valueoffset
+    bomb = zlib.compress(bytes(30_000_000), 9)
+    data = bytearray(stream.getvalue()) + bomb
+    data[place : place + 4], data[offset : offset + 4] = struct.pack("<I", len(bomb)), struct.pack("<I", length)
+    monkeypatch.setattr(tiff, "find_spec", lambda name: name == "tifffile")  # imagecodecs inflates to the size of a strip only
+    monkeypatch.setattr(bounds, "MAX_BYTES", 20_000_000)
+    with pytest.raises(ValueError, match="may decode to at most 20000000 bytes"):
+        checked(bytes(data))

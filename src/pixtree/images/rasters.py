@@ -15,7 +15,17 @@ from torch import Tensor
 from pixtree.images import checked
 from pixtree.images.arrays import Window, checked_window
 from pixtree.images.reading import one_sentence
-from pixtree.images.tiff import ASSOCIATED, INSTALL, MAGIC, UNASSOCIATED, check_pixels, check_samples, composited, head_of
+from pixtree.images.tiff import (
+    ASSOCIATED,
+    INSTALL,
+    MAGIC,
+    UNASSOCIATED,
+    check_pixels,
+    check_samples,
+    check_strips,
+    composited,
+    head_of,
+)
 
 COLOURS = ("MINISBLACK", "RGB", "YCBCR")  # photometric interpretations
 SEPARATE = 2  # a planar configuration: every channel has tiles of its own
@@ -111,6 +121,7 @@ def _by_tifffile(path: Path) -> Iterator[tuple[tuple[int, ...], Cut]]:
         with _faults(path):
             check_pixels(rows * columns)
             check_samples(rows, columns, int(page.samplesperpixel), page.dtype, f"'{path}'")
+            check_strips(page, f"'{path}'")
         alpha = tuple(int(kind) for kind in page.extrasamples)
         extra = alpha if alpha in ((ASSOCIATED,), (UNASSOCIATED,)) else ()
 

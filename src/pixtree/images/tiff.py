@@ -1,5 +1,6 @@
 """Scientific TIFF files: several pages, many channels, and values that Pillow would round or refuse. Needs tifffile, an extra."""
 
+import zlib
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from io import BytesIO
@@ -9,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from pixtree.images import bounds
 from pixtree.images.arrays import MOST_CHANNELS
 from pixtree.images.bounds import FileFaultError, check_bytes
 
@@ -17,6 +19,9 @@ MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 INSTALL = "run pip install 'pixtree[tiff]'"
 SUBFILE, ORIENTATION = 254, 274  # tags
 COPY_OR_MASK = 1 | 4  # bits of SUBFILE: a smaller copy, as in a pyramid, and a transparency mask
+DEFLATE, LZMA = (8, 32946), 34925  # compressions
+MOST_INFLATED = 1032  # times the length of a deflated stream
+CHUNK = 1 << 20
 PLAIN_BITS = (1, 8)
 READ = ("MINISBLACK", "RGB")  # photometric interpretations that are taken as they are
 ASSOCIATED, UNASSOCIATED = 1, 2  # alpha, in the colours already or not
@@ -76,7 +81,7 @@ def _of_file(file: Any, name: str, page: int | None, background: str | None) -> 
     if whole is not None:
         return whole
     one = pages[chosen_page(len(pages), name, page)]
-    if _is_plain(one) or one.photometric is None or one.photometric.name not in READ:
+    if _is_plain(one) or one.photometric is None or one.photometric.name not in READ or int(one.compression) == LZMA:
         return None
     check_pixels(one.imagewidth * one.imagelength)
     if one.axes not in ("YX", "YXS", "SYX"):
@@ -84,6 +89,7 @@ def _of_file(file: Any, name: str, page: int | None, background: str | None) -> 
             f"an image is one page of a file, got a volume with axes {one.axes} in {name}; pass a slice as an array"
         )
     check_samples(int(one.imagelength), int(one.imagewidth), int(one.samplesperpixel), one.dtype, name)
+    check_strips(one, name)
     pixels: NDArray[Any] = one.asarray()
     pixels = np.moveaxis(pixels, 0, 2) if one.axes == "SYX" else pixels
     pixels = composited(pixels, one.extrasamples, background)
@@ -118,6 +124,8 @@ def _channels_of_pages(file: Any, count: int, name: str) -> NDArray[Any] | None:
         return None
     check_pixels(series.shape[-2] * series.shape[-1])
     check_samples(int(series.shape[-2]), int(series.shape[-1]), count, series.dtype, name)
+    for page in file.pages:
+        check_strips(page, name)
     pixels: NDArray[Any] = series.asarray().reshape(-1, *series.shape[-2:])
     return np.moveaxis(pixels, 0, 2)
 
@@ -137,6 +145,20 @@ def check_samples(rows: int, columns: int, channels: int, dtype: Any, name: str)
             f"an image has 1 to {MOST_CHANNELS} channels, got {channels} in {name}; read fewer of them and pass an array"
         )
     check_bytes(rows * columns * channels * np.dtype(dtype or np.uint8).itemsize, name)
+
+
+def check_strips(page: Any, name: str) -> None:
+    """Refuse strips or tiles that inflate to more than allowed: without imagecodecs, tifffile inflates them whatever their size."""
+    longest = max(page.databytecounts, default=0)
+    if int(page.compression) not in DEFLATE or MOST_INFLATED * longest <= bounds.MAX_BYTES or find_spec("imagecodecs"):
+        return
+    for offset, length in zip(page.dataoffsets, page.databytecounts, strict=True):
+        page.parent.filehandle.seek(offset)
+        stored, inflated, stream = page.parent.filehandle.read(length), 0, zlib.decompressobj()
+        while stored and not stream.eof:
+            inflated += len(stream.decompress(stored, CHUNK))
+            check_bytes(inflated, name)
+            stored = stream.unconsumed_tail
 
 
 def composited(pixels: NDArray[Any], extra: tuple[int, ...], background: str | None) -> NDArray[Any]:

@@ -46,6 +46,8 @@ def unread(key: str, fault: OSError) -> Unreadable:
 
 def damaged(name: str, count: int, fault: Exception) -> Unreadable:
     """What is reported of an archive of which `count` images could be read; raises the fault if it is the machine's."""
+    if isinstance(fault, OSError) and fault.errno == bounds.BAD_SECTOR:
+        return unread(name, fault)
     if is_machine_fault(fault):
         raise fault
     reason = " ".join(str(fault).split())[:LONGEST_REASON] or type(fault).__name__

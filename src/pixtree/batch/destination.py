@@ -83,10 +83,10 @@ class Trace(NamedTuple):
         """Record the image that is being worked on."""
         self.path.write_text(json.dumps([self.run, *self.deaths, key]), encoding="utf-8")
 
-    def too_slow(self) -> None:
-        """Record that the last image took too long; its process is dead."""
-        *before, last = self.deaths
-        self.path.write_text(json.dumps([self.run, *before, ["slow", last]]), encoding="utf-8")
+    def too_slow(self, key: str) -> None:
+        """Record that an image took too long, when its process is dead; a process that had come to another one is just dead."""
+        *before, last = self.deaths or (key,)
+        self.path.write_text(json.dumps([self.run, *before, ["slow", key] if last == key else last]), encoding="utf-8")
 
     def end(self) -> None:
         """Remove the trace of a finished part."""

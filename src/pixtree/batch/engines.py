@@ -20,7 +20,7 @@ from typing import Any
 
 from pixtree.batch.corpus import CorpusPart
 from pixtree.batch.destination import DEATHS, trace_of
-from pixtree.batch.work import BatchJob, PartResult, finish
+from pixtree.batch.work import READING, BatchJob, PartResult, finish
 
 logger = logging.getLogger(__name__)
 
@@ -134,12 +134,14 @@ def _watch(job: BatchJob, busy: Collection[_Worker]) -> None:
         seconds = time.monotonic() - worker.since
         if seconds > PATIENCE and not worker.named:
             worker.named = True
-            place = f"at '{worker.image}' of part {worker.part.name}" if worker.image else f"starting part {worker.part.name}"
+            place = f"starting part {worker.part.name}"
+            if worker.image:
+                place = f"at '{worker.image.removeprefix(READING)}' of part {worker.part.name}"
             logger.warning("process %d%s has been %s for %.0f s", worker.process.pid, worker.state(), place, seconds)
         if job.timeout is not None and worker.image is not None and seconds > job.timeout:
             worker.process.kill()
             worker.process.join()
-            trace_of(job.destination, worker.part.name, job.run).too_slow()  # the pipe reports the death
+            trace_of(job.destination, worker.part.name, job.run).too_slow(worker.image)  # the pipe reports the death
 
 
 def _count_death(job: BatchJob, part: CorpusPart, idle_deaths: dict[str, int]) -> None:

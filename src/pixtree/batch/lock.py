@@ -5,7 +5,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 
@@ -46,8 +46,6 @@ def _taken(path: Path, shared: bool) -> int | None:
             if not path.exists() or path.stat().st_ino != os.fstat(file).st_ino:
                 os.close(file)  # its owner has removed it since
                 continue
-            os.ftruncate(file, 0)
-            os.write(file, f"process {os.getpid()} on {socket.gethostname()} since {time.strftime('%F %T')}".encode())
         except BlockingIOError:
             holder = os.pread(file, 200, 0).decode("utf-8", "replace")
             os.close(file)
@@ -58,6 +56,9 @@ def _taken(path: Path, shared: bool) -> int | None:
         except OSError:
             os.close(file)
             return None
+        with suppress(OSError):  # a full disk: the lock holds without the name of its holder
+            os.ftruncate(file, 0)
+            os.write(file, f"process {os.getpid()} on {socket.gethostname()} since {time.strftime('%F %T')}".encode())
         return file
 
 

@@ -26,6 +26,8 @@ class _Columns(NamedTuple):
 
 def images_of_table(path: Path) -> Iterator[StoredImage | Unreadable]:
     """Rows: bytes, or a struct with bytes as Hugging Face has it; without a name, the row number is the key."""
+    import pyarrow.parquet  # noqa: F401 (a missing package is not a damaged file)
+
     count = 0
     try:
         path.open("rb").close()
@@ -42,6 +44,8 @@ def images_of_table(path: Path) -> Iterator[StoredImage | Unreadable]:
 
 def keys_of_table(path: Path) -> Iterator[str]:
     """The keys of the same images."""
+    import pyarrow.parquet  # noqa: F401
+
     try:
         for found in _rows(path, with_images=False):
             yield found.key

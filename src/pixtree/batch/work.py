@@ -21,6 +21,7 @@ from pixtree.images.reading import larger_images
 
 Result = TypeVar("Result")
 FAULTS = (ValueError, OSError, ImportError, MemoryError)  # of one image; anything else is a bug
+READING = "\0"  # begins what a process is at while it reads an archive, unlike any key
 NAMELESS = (IsADirectoryError, NotADirectoryError, FileExistsError)  # of results whose names are in each other's way
 
 
@@ -215,10 +216,10 @@ def _traced(job: BatchJob, part: CorpusPart, trace: Trace, at: Callable[[str], N
     images = stored_images(job.corpus, part)
     number = 0
     while True:
-        reading = f"\0{number}"  # unlike any key
+        reading = f"{READING}image {number}"
         if job.corpus.kind != "folder":
             trace.at(reading)
-            at(f"image {number}")
+            at(reading)
             if reading in given_up:
                 reason = f"reading it after {number} images killed the process twice or took too long; get it again"
                 yield Unreadable(part.files[0], reason, again=True)

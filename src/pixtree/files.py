@@ -7,7 +7,7 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -130,6 +130,18 @@ def write_json(path: str | Path, value: Any, *, indent: int | None = None, durab
     text = json.dumps(value, indent=indent, separators=separators, allow_nan=False, ensure_ascii=False)
     with replacing(path, durable=durable) as temporary:
         temporary.write_bytes(as_utf8(text + "\n"))
+
+
+def write_tensors(path: str | Path, tensors: Mapping[str, Any], about: Mapping[str, str] | None = None) -> None:
+    """Write torch tensors on the CPU as safetensors, with text about them.
+
+    Not by `safetensors.torch.save_file`, which leaves a temporary file of its own if the process is killed. Takes the memory of the
+    tensors once more.
+    """
+    from safetensors.torch import save
+
+    with replacing(path) as temporary:
+        temporary.write_bytes(save(dict(tensors), None if about is None else dict(about)))
 
 
 def as_utf8(text: str) -> bytes:

@@ -1,18 +1,18 @@
 """Processes that hang, are stopped or are told to end: they are named, given up, or gone in seconds, and leave nothing."""
 
-import json
 import logging
 import os
 import signal
 import subprocess
 import sys
 import time
+from typing import Any, NamedTuple
 
 import psutil
 import pytest
 from corpora import rows_in, write_shard
 
-from pixtree.batch import engines, run
+from pixtree.batch import Summary, engines, run, work
 
 # Spawned processes know the task from here. An image that is called slow takes a minute, and one called stopped stops its process.
 TASK = """
@@ -29,77 +29,82 @@ if '--multiprocessing-fork' in sys.argv or '-c' in sys.argv:
     work.TASKS["stub"] = ({}, stub)
 """
 PROGRAM = "import sys; from pixtree.cli.errors import end_in_order; end_in_order(); from pixtree.batch import run\n"
-PROGRAM += "run('stub', sys.argv[1], sys.argv[2], workers=2, to='webdataset')\n"
+PROGRAM += "run('stub', sys.argv[1], sys.argv[2], workers=1, timeout=100)\n"
 
 
-@pytest.fixture
-def photos(tmp_path, monkeypatch):
-    """A folder for images, and a task that all processes know."""
-    from pixtree.batch import work
-
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "sitecustomize.py").write_text(TASK)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "site"), *sys.path]))
-    monkeypatch.setitem(work.TASKS, "stub", ({}, print))  # other processes run it
-    (tmp_path / "photos").mkdir()
-    return tmp_path / "photos"
+def task_known_to_all(folder, patch):
+    """A folder for images, and the task in all processes."""
+    (folder / "site").mkdir()
+    (folder / "site" / "sitecustomize.py").write_text(TASK)
+    patch.setenv("PYTHONPATH", os.pathsep.join([str(folder / "site"), *sys.path]))
+    patch.setitem(work.TASKS, "stub", ({}, print))  # other processes run it
+    (folder / "photos").mkdir()
+    return folder / "photos"
 
 
-def write(photos, *names):
-    for name in names:
-        (photos / f"{name}.png").write_bytes(name.encode())
+class Given(NamedTuple):
+    """A run with an image that takes too long and one that stops its process."""
+
+    came: Summary
+    rows: dict[str, dict[str, Any]]
+    warnings: list[str]
+    seconds: float
 
 
-@pytest.mark.parametrize("name", ["slow", "stopped"])
-def test_an_image_that_takes_longer_than_the_timeout_is_given_up_and_the_rest_is_done(photos, tmp_path, name):
-    write(photos, "a", name, "z")
-    begun = time.monotonic()
-    came = run("stub", photos, tmp_path / "made", workers=1, timeout=0.5)
-    assert (came.done, came.failed) == (2, 1)
-    assert time.monotonic() - begun < 45
-    (bad,) = [row for row in rows_in(tmp_path / "made") if row["status"] == "failed"]
-    assert bad == {
-        "key": name,
-        "status": "failed",
-        "error": "it took longer than the timeout; allow more time or look at the image",
-    }
+@pytest.fixture(scope="module")
+def given(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("given")
+    messages = []
+    handler = logging.Handler()
+    handler.emit = lambda record: messages.append(record.getMessage())
+    with pytest.MonkeyPatch.context() as patch:
+        photos = task_known_to_all(folder, patch)
+        for name in ("a", "slow", "stopped", "z"):
+            (photos / f"{name}.png").write_bytes(name.encode())
+        patch.setattr(engines, "PATIENCE", 0.5)
+        engines.logger.addHandler(handler)
+        begun = time.monotonic()
+        came = run("stub", photos, folder / "made", workers=1, timeout=2)
+        engines.logger.removeHandler(handler)
+    return Given(came, {row["key"]: row for row in rows_in(folder / "made")}, messages, time.monotonic() - begun)
 
 
-def test_a_process_that_is_stopped_is_named(photos, tmp_path, monkeypatch, caplog):
-    write(photos, "a", "stopped")
-    monkeypatch.setattr(engines, "PATIENCE", 0.5)
-    with caplog.at_level(logging.WARNING, "pixtree"):
-        run("stub", photos, tmp_path / "made", workers=1, timeout=3)
-    words = [record.getMessage() for record in caplog.records if "'stopped'" in record.getMessage()]
-    assert len(words) == 1
-    assert "which is stopped, has been at 'stopped' of part part-0 for" in words[0]
+def test_images_that_take_longer_than_the_timeout_are_given_up_and_the_rest_is_done(given):
+    assert (given.came.done, given.came.failed) == (2, 2)
+    assert given.seconds < 50  # an image that is slow takes a minute
+    for name in ("slow", "stopped"):
+        reason = "it took longer than the timeout; allow more time or look at the image"
+        assert given.rows[name] == {"key": name, "status": "failed", "error": reason}
 
 
-def test_a_timeout_is_a_number_of_seconds_of_the_pool(photos, tmp_path):
-    write(photos, "a")
+def test_a_process_that_is_stopped_is_named_once(given):
+    (words,) = [message for message in given.warnings if "'stopped'" in message]
+    assert "which is stopped, has been at 'stopped' of part part-0 for" in words
+
+
+def test_a_timeout_is_a_number_of_seconds_of_the_pool(tmp_path, monkeypatch):
+    photos = task_known_to_all(tmp_path, monkeypatch)
     for words in ({"timeout": 0}, {"timeout": 5, "engine": "ray"}):
         with pytest.raises(ValueError, match="timeout= is a number of seconds"):
             run("stub", photos, tmp_path / "made", **words)
 
 
-def _started(photos, made):
-    """A driver whose two processes are at slow images."""
-    process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(photos), str(made)], start_new_session=True)
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        traces = [path.read_text() for path in (made / "manifest" / "parts").glob("*.at")] if made.exists() else []
-        if len([text for text in traces if text.startswith("[") and "slow" in json.loads(text)[-1]]) == 2:
-            break
+def _started(shards, made):
+    """A driver whose process is at the slow image."""
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(shards), str(made)], start_new_session=True)
+    trace, deadline = made / "manifest" / "parts" / "x.at", time.monotonic() + 120
+    while time.monotonic() < deadline and not (trace.is_file() and '"slow"' in trace.read_text()):
         time.sleep(0.05)
     return process
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_run_and_its_processes_within_five_seconds_and_leaves_no_temporary_file(photos, tmp_path, number):
-    for count in range(2):
-        write_shard(photos.parent / "shards" / f"{count}.tar", [(f"{count}.png", b"1"), (f"slow{count}.png", b"2")])
+def test_a_signal_ends_a_run_and_its_process_within_five_seconds_and_leaves_no_temporary_file(tmp_path, monkeypatch, number):
+    task_known_to_all(tmp_path, monkeypatch)
+    write_shard(tmp_path / "shards" / "x.tar", [("a.png", b"1"), ("slow.png", b"2")])
     made = tmp_path / "made"
-    process = _started(photos.parent / "shards", made)
+    process = _started(tmp_path / "shards", made)
+    assert list(made.rglob(".pixtree-*"))
     children = psutil.Process(process.pid).children(recursive=True)
     begun = time.monotonic()
     process.send_signal(number)

@@ -132,3 +132,11 @@ def test_json_gives_back_names_that_are_not_utf_8(tmp_path):
     name = os.fsdecode(b"\xff\xe9 \xc3\xbc")
     write_json(tmp_path / "x.json", {"name": name})
     assert json.loads((tmp_path / "x.json").read_bytes()) == {"name": name}
+
+
+def test_a_folder_whose_name_is_that_of_a_result_is_kept_in_a_folder_of_images_too(tmp_path):
+    (tmp_path / "in" / "a.txt").mkdir(parents=True)
+    for name in ("a.jpg", "a.txt/b.jpg"):
+        (tmp_path / "in" / name).write_bytes(b"1")
+    run("stub", tmp_path / "in", tmp_path / "made", workers=1)
+    assert statuses(tmp_path / "made") == {"a": "failed", "a.txt/b": "done"}

@@ -1,6 +1,7 @@
 """The driver of a run over a corpus: it plans the parts, has the unfinished ones done, and completes the home."""
 
 import os
+import stat
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing
@@ -164,9 +165,10 @@ def _has_results(job: BatchJob, part: CorpusPart, seal: Row, rows: list[Row]) ->
 
 def _size_of(path: Path) -> int | None:
     try:
-        return path.stat().st_size if path.is_file() else None
+        found = path.stat()
     except OSError:
         return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 def _is_content(job: BatchJob, part: CorpusPart, rows: list[Row]) -> bool:

@@ -22,8 +22,8 @@ NO_CONFLICTS = Conflicts({}, frozenset())
 
 def conflicts(corpus: Corpus, to: Kind) -> Conflicts:
     """Conflicts between the parts of a corpus whose results go to one folder. Reads the names in all archives, but no image."""
-    if to != "folder":
-        return NO_CONFLICTS
+    if to != "folder" or (corpus.kind == "folder" and not _dotted(name for part in corpus.parts for name in part.files)):
+        return NO_CONFLICTS  # the keys of a folder are unique
     keys: set[str] = set()
     taken: dict[str, frozenset[str]] = {}
     for part in corpus.parts:
@@ -31,12 +31,14 @@ def conflicts(corpus: Corpus, to: Kind) -> Conflicts:
         if not keys.isdisjoint(mine):
             taken[part.name] = frozenset(keys & mine)
         keys |= mine
-    parents = {parent for key in keys for parent in _parents(key)}
-    return Conflicts(taken, frozenset(parent for parent in parents if split_name(parent)[1] and split_name(parent)[0] in keys))
+    return Conflicts(taken, frozenset(folder for folder in _dotted(keys) if split_name(folder)[0] in keys))
 
 
-def _parents(key: str) -> Iterable[str]:
-    return (parent.as_posix() for parent in PurePosixPath(key).parents)
+def _dotted(names: Iterable[str]) -> set[str]:
+    """The folders of names that look like files with a suffix."""
+    nearest = {name.rpartition("/")[0] for name in names}
+    folders = {folder.as_posix() for one in nearest for folder in (PurePosixPath(one), *PurePosixPath(one).parents)}
+    return {folder for folder in folders if split_name(folder)[1]}
 
 
 def checked_key(key: str, to: Kind = "folder") -> str:

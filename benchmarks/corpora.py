@@ -3,10 +3,10 @@
     python benchmarks/corpora.py kills -o benchmarks/results/corpora_kills.json
     python benchmarks/corpora.py speed -o benchmarks/results/corpora_speed.json
 
-`kills` starts a run over webdataset shards, kills its driver with SIGKILL at a random moment, and starts the same run
-again, twenty times for the pool and twenty times for Ray; then a last run ends it. All files must have the bytes of
-an uninterrupted run by one process. `speed` does one corpus with one process, with a pool of two and with Ray on two cores, in
-turns.
+`kills` starts a run over webdataset shards, and one over a folder of the same images, kills its driver with SIGKILL at a random
+moment, and starts the same run again, fifty times each for the pool and for Ray; then a last run ends it. All files must have the
+bytes of an uninterrupted run by one process. `speed` does one corpus with one process, with a pool of two and with Ray on two
+cores, in turns.
 """
 
 import argparse
@@ -22,6 +22,7 @@ import sys
 import tarfile
 import tempfile
 import time
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,18 @@ def write_shards(folder: Path, shards: int, each: int, side: int) -> Path:
                 member = tarfile.TarInfo(f"{shard:04d}{number:04d}.jpg")
                 member.size = len(content)
                 archive.addfile(member, io.BytesIO(content))
+    return folder
+
+
+def write_folder(folder: Path, shards: Path) -> Path:
+    """The images of shards as files."""
+    folder.mkdir()
+    for shard in sorted(shards.iterdir()):
+        with tarfile.open(shard) as archive:
+            for member in archive:
+                stream = archive.extractfile(member)
+                if stream is not None:
+                    (folder / Path(member.name).name).write_bytes(stream.read())
     return folder
 
 
@@ -94,11 +107,11 @@ def finished(made: Path) -> int:
     return len(list((made / "manifest" / "parts").glob("*.jsonl")))
 
 
-def kill_and_resume(engine: str, source: Path, made: Path, kills: int, longest: float, seed: int) -> dict[str, Any]:
-    """Kill a run's driver so many times, end it, and say what was there in between."""
+def kill_and_resume(engine: str, source: Path, made: Path, kills: int, most: int, longest: float, seed: int) -> dict[str, Any]:
+    """Kill a run's driver so many times, each after at most `most` further parts, end it, and say what was there in between."""
     chance, done = random.Random(seed), []
     for number in range(kills):
-        running = killed(start(engine, 2, source, made), made, chance.randrange(4), chance.uniform(0.0, longest))
+        running = killed(start(engine, 2, source, made), made, chance.randrange(most + 1), chance.uniform(0.0, longest))
         done.append(finished(made))
         print(f"{engine}: kill {number + 1}, {'while it ran' if running else 'after its end'}, {done[-1]} parts", file=sys.stderr)
         if not running:
@@ -109,18 +122,21 @@ def kill_and_resume(engine: str, source: Path, made: Path, kills: int, longest: 
 
 
 def kills_record(asked: argparse.Namespace, home: Path) -> dict[str, Any]:
-    source = write_shards(home / "shards", asked.shards, asked.each, 96)
-    whole = home / "whole"
-    start("pool", 1, source, whole).communicate()
-    expected, rows = contents(whole), []
-    pictures = asked.shards * asked.each
-    for engine in asked.engines:
-        came = kill_and_resume(engine, source, home / engine, asked.kills, asked.longest, asked.seed)
-        found = contents(home / engine)
-        listed = (home / engine / "manifest" / "manifest.jsonl").read_text().splitlines()
+    shards = write_shards(home / "shards", asked.shards, asked.each, 96)
+    sources = {"shards": shards, "folder": write_folder(home / "photos", shards)}
+    pictures, rows = asked.shards * asked.each, []
+    for (kind, source), engine in product(sources.items(), asked.engines):
+        whole, made = home / f"{kind}-whole", home / f"{kind}-{engine}"
+        if not whole.exists():
+            start("pool", 1, source, whole).communicate()
+        expected = contents(whole)
+        came = kill_and_resume(engine, source, made, asked.kills, 3 if kind == "shards" else 1, asked.longest, asked.seed)
+        found = contents(made)
+        listed = (made / "manifest" / "manifest.jsonl").read_text().splitlines()
         keys = [json.loads(line)["key"] for line in listed]
         rows.append(
             {
+                "source": kind,
                 "engine": engine,
                 "kills": came["kills"],
                 "parts_at_kills": ", ".join(map(str, came["parts_after_each_kill"])),
@@ -132,6 +148,7 @@ def kills_record(asked: argparse.Namespace, home: Path) -> dict[str, Any]:
             }
         )
     columns = [
+        ["source", "Source", ""],
         ["engine", "Engine", ""],
         ["kills", "Kills of the driver", "d"],
         ["files", "Files", "d"],
@@ -141,16 +158,17 @@ def kills_record(asked: argparse.Namespace, home: Path) -> dict[str, Any]:
     ]
     bars = [
         {
-            "what": f"{row['engine']}: {row['kills']} kills, then the bytes of an uninterrupted run",
+            "what": f"{row['source']}, {row['engine']}: {row['kills']} kills, then the bytes of an uninterrupted run",
             "wanted": "0 files differ",
             "found": row["different"],
-            "met": row["different"] == 0 and row["accounted"] and row["kills"] >= 20,
+            "met": row["different"] == 0 and row["accounted"] and row["kills"] >= 50,
         }
         for row in rows
     ]
     notes = [
-        f"{asked.shards} shards of {asked.each} pictures of 96 px, the last of each torn. Random seed {asked.seed}; every kill "
-        f"came after none to three further parts and up to {asked.longest:g} s more."
+        f"{asked.shards} shards of {asked.each} pictures of 96 px, the last of each torn; the folder has the same pictures. "
+        f"Random seed {asked.seed}; every kill came after none to three further parts, or one of the folder, and up to "
+        f"{asked.longest:g} s more."
     ]
     return {
         "benchmark": "table",
@@ -206,14 +224,14 @@ def main() -> None:
     parser.add_argument("what", choices=("kills", "speed"))
     parser.add_argument("--shards", type=int)
     parser.add_argument("--each", type=int)
-    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--longest", type=float, default=0.3, help="seconds after a part in which a run is killed")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("-o", "--output", type=Path, required=True)
     asked = parser.parse_args()
-    asked.shards = asked.shards or (150 if asked.what == "kills" else 40)
+    asked.shards = asked.shards or (300 if asked.what == "kills" else 40)
     asked.each = asked.each or (12 if asked.what == "kills" else 200)
     os.environ["PIXTREE_THREADS"] = "1"
     with tempfile.TemporaryDirectory(prefix="pixtree-") as folder:

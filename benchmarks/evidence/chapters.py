@@ -88,7 +88,7 @@ CHAPTERS = (
     Chapter(
         "Engineering",
         "Speed and memory of the library, the first minutes of a newcomer, and what the tests notice.",
-        ("speed", "versions_speed", "speed*", "newcomer", "mutation", "random_order", "fuzz*", "soak", "release"),
+        ("speed", "versions_speed", "speed*", "newcomer", "mutation", "random_order", "fuzz*", "faults", "soak", "release"),
     ),
 )
 OTHERS = Chapter("Further records", "Records that no chapter above has claimed yet.", ("*",))

@@ -1,11 +1,16 @@
-"""Mutated image files against everything that reads pictures: what is refused, read, crashes, hangs or leaks.
+"""Mutated files against everything that reads them: what is refused, read, crashes, hangs, leaks, or takes much memory.
 
     python benchmarks/fuzz/run.py --inputs 100000 -o benchmarks/results/fuzz.json
+    python benchmarks/fuzz/run.py --kind containers --inputs 100000 --state out/fuzz_containers.jsonl -o \\
+        benchmarks/results/fuzz_containers.json
 
-Processes take turns at blocks of inputs. Every input is written to a file, read, and cut into regions if it could be read. A file
-is *refused* by a ValueError of one line, as the library promises. Any other error and any end of the process is a *crash*, and more
-than --seconds of processor time is a *hang*. After every block a process counts its open files, the files in its folder and its
-memory. Finished blocks are kept in --state, so that the same command goes on after an interruption.
+Images are read and cut into regions. Containers are tar shards and parquet files, whose images are all read, tree files, which are
+cut, and files of a batch manifest, with which a finished run goes on.
+
+Processes take turns at blocks of inputs, each of which is written to a file and read. A file is *refused* by a ValueError of one
+line, as the library promises. Any other error and any end of the process is a *crash*, and more than --seconds of processor time
+is a *hang*. After every block a process counts its open files, the files in its folder and its memory. Finished blocks are kept in
+--state, so that the same command goes on after an interruption.
 """
 
 import argparse
@@ -13,6 +18,7 @@ import gc
 import json
 import multiprocessing
 import os
+import resource
 import sys
 import tempfile
 import time
@@ -23,13 +29,33 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
+import mutated_containers
+import mutated_files
 from evidence.records import provenance, write_record
-from mutated_files import FORMATS, mutated, originals
 
 BLOCK = 500
 MOST_PIXELS = 1 << 20  # the guard against bombs, set as --max-pixels does, so that a run needs little memory
 TOKENS = 8
+MOST_MEMORY = 1 << 30  # bytes that a process may ever have held, with torch, pyarrow and all kernels loaded
 GROWTH = 1.1  # of a process's memory from its second quarter to its last that still counts as flat
+KINDS = {"images": mutated_files, "containers": mutated_containers}
+TITLES = {"images": "Mutated image files", "containers": "Mutated archives, tree files and manifests"}
+GUARDS = ("an image file may have at most", "may decode to at most", "may have at most", "that unpacks to")  # of messages
+
+NOTES = {
+    "images": (
+        "Random seed {seed}; input i is made from the seed and i alone. An input is a file of 16 to 48 pixels, one to three "
+        "mutations away from a whole one; {large:,} of the refused were refused by the guard against decompression bombs, here at "
+        f"{MOST_PIXELS:,} pixels. An input that takes more than {{seconds:g}} processor seconds counts as hung. Files that could "
+        f"be read were cut into {TOKENS} regions."
+    ),
+    "containers": (
+        "Random seed {seed}; input i is made from the seed and i alone, one to three mutations away from a whole file, with "
+        "checksums of archives mostly made right again; {large:,} of the refused were refused by the guard against files that "
+        f"unpack to much, here at {mutated_containers.MOST_BYTES:,} bytes. An input that takes more than {{seconds:g}} processor "
+        "seconds counts as hung. With a mutated manifest, a finished run must go on and have the right results."
+    ),
+}
 
 
 def verdict(path: Path) -> tuple[str, str]:
@@ -53,15 +79,16 @@ def verdict(path: Path) -> tuple[str, str]:
 
 
 def held() -> dict[str, int]:
-    """Open files and resident bytes of this process."""
+    """Open files, resident bytes, and most resident bytes so far of this process."""
     gc.collect()
     return {
         "open_files": len(os.listdir("/proc/self/fd")),  # noqa: PTH208
         "bytes": int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"),
+        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
     }
 
 
-def work(pipe: Connection, seed: int, folder: str) -> None:
+def work(pipe: Connection, kind: str, seed: int, folder: str) -> None:
     """Take blocks [first, end) from the pipe; tell the number of each input before it is touched, and the counts at the end."""
     import warnings
 
@@ -72,11 +99,16 @@ def work(pipe: Connection, seed: int, folder: str) -> None:
     PIL.Image.MAX_IMAGE_PIXELS = MOST_PIXELS // 2  # it refuses above twice this number
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    files, place = originals(), Path(folder)
+    from pixtree.images import bounds
+
+    bounds.MAX_BYTES = mutated_containers.MOST_BYTES
+    module: Any = KINDS[kind]
+    judge = verdict if module is mutated_files else module.verdict
+    files, place = module.originals(), Path(folder)
     for format, data in files:  # compile and load everything once, before memory is compared
-        path = place / f"whole{FORMATS[format]}"
+        path = place / f"whole{module.FORMATS[format]}"
         path.write_bytes(data)
-        verdict(path)
+        judge(path)
         path.unlink()
     before = held()
     pipe.send(("ready", None))
@@ -85,29 +117,30 @@ def work(pipe: Connection, seed: int, folder: str) -> None:
         crashes = []
         for index in range(*block):
             pipe.send(("at", index))
-            format, data = mutated(files, seed, index)
-            path = place / f"picture{FORMATS[format]}"
+            format, data = module.mutated(files, seed, index)
+            path = place / f"input{module.FORMATS[format]}"
             path.write_bytes(data)
-            outcome, reason = verdict(path)
+            outcome, reason = judge(path)
             path.unlink()
             counts[outcome] += 1
             counts[f"{format} {outcome}"] += 1
-            counts["too large"] += "an image file may have at most" in reason
+            counts["too large"] += any(words in reason for words in GUARDS)
             if outcome == "crashed":
                 crashes.append({"input": index, "format": format, "reason": reason[:300]})
         after = held()
         leaked = len(list(place.iterdir())) + max(after["open_files"] - before["open_files"], 0)
-        pipe.send(("done", {"block": block[0], "counts": counts, "crashes": crashes, "leaked": leaked, "bytes": after["bytes"]}))
+        memory = {"bytes": after["bytes"], "peak": after["peak"]}
+        pipe.send(("done", {"block": block[0], "counts": counts, "crashes": crashes, "leaked": leaked, **memory}))
 
 
 class Process:
     """A process that works on blocks, and what it is doing."""
 
-    def __init__(self, seed: int, home: Path) -> None:
+    def __init__(self, kind: str, seed: int, home: Path) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.folder = tempfile.mkdtemp(dir=home)
-        self.process = context.Process(target=work, args=(theirs, seed, self.folder), daemon=True)
+        self.process = context.Process(target=work, args=(theirs, kind, seed, self.folder), daemon=True)
         self.process.start()
         theirs.close()
         self.block: tuple[int, int] | None = None
@@ -124,10 +157,10 @@ class Process:
         self.pipe.send(block)
 
 
-def supervise(blocks: list[tuple[int, int]], seed: int, workers: int, seconds: float, keep: Any, home: Path) -> None:
+def supervise(blocks: list[tuple[int, int]], kind: str, seed: int, workers: int, seconds: float, keep: Any, home: Path) -> None:
     """Have all blocks done; an input on which a process dies or hangs is a row of its own, and the rest of its block goes on."""
     waiting = list(reversed(blocks))
-    team = [Process(seed, home) for _ in range(min(workers, len(blocks)))]
+    team = [Process(kind, seed, home) for _ in range(min(workers, len(blocks)))]
     for one in team:
         one.give(waiting.pop())
     while team:
@@ -156,7 +189,7 @@ def supervise(blocks: list[tuple[int, int]], seed: int, workers: int, seconds: f
                 keep({"block": block[0], "counts": {ended: 1}, "crashes": [{"input": one.at, "reason": ended}], "partial": True})
                 # What the block had counted is gone with the process: its other inputs are done again in blocks around this one.
                 waiting += [piece for piece in ((one.at + 1, block[1]), (block[0], one.at)) if piece[0] < piece[1]]
-                team[team.index(one)] = one = Process(seed, home)
+                team[team.index(one)] = one = Process(kind, seed, home)
             if waiting:
                 one.give(waiting.pop())
             else:
@@ -165,7 +198,7 @@ def supervise(blocks: list[tuple[int, int]], seed: int, workers: int, seconds: f
                 team.remove(one)
 
 
-def summary(rows: list[dict[str, Any]], seed: int, seconds: float) -> dict[str, Any]:
+def summary(rows: list[dict[str, Any]], kind: str, seed: int, seconds: float) -> dict[str, Any]:
     """The record."""
     total: Counter[str] = Counter()
     for row in rows:
@@ -174,14 +207,16 @@ def summary(rows: list[dict[str, Any]], seed: int, seconds: float) -> dict[str, 
     quarter = max(len(sizes) // 4, 1)
     early, late = max(sizes[quarter : 2 * quarter] or sizes), max(sizes[-quarter:])
     kinds = [
-        {"format": format, **{name: total[f"{format} {name}"] for name in ("read", "refused", "crashed")}} for format in FORMATS
+        {"format": format, **{name: total[f"{format} {name}"] for name in ("read", "refused", "crashed")}}
+        for format in KINDS[kind].FORMATS
     ]
     sums = {name: total[name] for name in ("read", "refused", "crashed")}
     leaked = max(row.get("leaked", 0) for row in rows)
+    peak = max(row.get("peak", 0) for row in rows)
     inputs = total["read"] + total["refused"] + total["crashed"] + total["hung"]
     return {
         "benchmark": "table",
-        "title": "Mutated image files",
+        "title": TITLES[kind],
         "columns": [["format", "Format", ""], ["read", "Read", ",d"], ["refused", "Refused", ",d"], ["crashed", "Crashed", "d"]],
         "rows": [*kinds, {"format": "all", **sums}],
         "seed": seed,
@@ -190,6 +225,7 @@ def summary(rows: list[dict[str, Any]], seed: int, seconds: float) -> dict[str, 
         "hung": total["hung"],
         "leaked_files": leaked,
         "megabytes": {"second quarter": early / 1e6, "last quarter": late / 1e6},
+        "peak_megabytes": peak / 1e6,
         "failures": [crash for row in rows for crash in row["crashes"]],
         "bars": [
             {"what": "mutated inputs in one run", "wanted": "≥ 100,000", "found": inputs, "met": inputs >= 100_000},
@@ -202,19 +238,20 @@ def summary(rows: list[dict[str, Any]], seed: int, seconds: float) -> dict[str, 
                 "found": late / early,
                 "met": late <= GROWTH * early,
             },
+            {
+                "what": "most memory of a process, MB",
+                "wanted": f"≤ {MOST_MEMORY / 1e6:.0f}",
+                "found": peak / 1e6,
+                "met": peak <= MOST_MEMORY,
+            },
         ],
-        "notes": [
-            f"Random seed {seed}; input i is made from the seed and i alone. An input is a file of 16 to 48 pixels, one to three "
-            f"mutations away from a whole one; {total['too large']:,} of the refused were refused by the guard against "
-            f"decompression bombs, here at {MOST_PIXELS:,} pixels. An input that takes more than {seconds:g} processor seconds "
-            f"counts as hung. Files that "
-            f"could be read were cut into {TOKENS} regions.",
-        ],
+        "notes": [NOTES[kind].format(seed=seed, seconds=seconds, large=total["too large"])],
     }  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kind", choices=list(KINDS), default="images")
     parser.add_argument("--inputs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--workers", type=int, default=2)
@@ -237,10 +274,17 @@ def main() -> None:
             print(f"\r{len(rows)} of {len(blocks) + len(done)} blocks, {rate:.0f} inputs/s", end="", file=sys.stderr, flush=True)
 
         if blocks:
-            supervise(blocks, asked.seed, asked.workers, asked.seconds, keep, Path(home))
-    command = f"python benchmarks/fuzz/run.py --inputs {asked.inputs} --seed {asked.seed} --workers {asked.workers} -o fuzz.json"
+            supervise(blocks, asked.kind, asked.seed, asked.workers, asked.seconds, keep, Path(home))
+    kind = "" if asked.kind == "images" else f"--kind {asked.kind} "
+    command = (
+        f"python benchmarks/fuzz/run.py {kind}--inputs {asked.inputs} --seed {asked.seed} --workers {asked.workers} -o fuzz.json"
+    )
     write_record(
-        {**summary(rows, asked.seed, asked.seconds), **provenance(command, ("pixtree", "pillow", "tifffile"))}, asked.output
+        {
+            **summary(rows, asked.kind, asked.seed, asked.seconds),
+            **provenance(command, ("pixtree", "pillow", "tifffile", "pyarrow")),
+        },
+        asked.output,
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from corpora import picture
 
 from pixtree.batch import run
-from pixtree.batch.destination import checked_key
+from pixtree.batch.naming import checked_key
 
 OUTSIDE = [
     *("../outside.png", "a/../../outside.png", "/outside.png", "//outside.png", "..\\outside.png", "C:\\outside.png"),

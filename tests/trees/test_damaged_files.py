@@ -9,7 +9,9 @@ import pytest
 from pictures import noise, photo
 
 import pixtree
+from pixtree.images import bounds
 from pixtree.trees.build import hierarchy_of_image
+from pixtree.trees.storage import DTYPES
 
 SEEDS = 200
 SECONDS = 120  # for all of them: a hang is a failure
@@ -101,3 +103,50 @@ def test_a_pipe_is_no_tree(tmp_path):
     os.mkfifo(tmp_path / "pipe.npz")
     with pytest.raises(ValueError, match="which is not a regular file"):
         pixtree.Hierarchy.load(tmp_path / "pipe.npz")
+
+
+def tree_file(path, side, **arrays):
+    """A file that looks like the tree of side² pixels, all zeros but for `arrays`."""
+    pixels = side * side
+    sizes = {"parent": 2 * pixels - 1, "level": 2 * pixels - 1, "altitude": 2 * pixels - 1, "features": (3, pixels)}
+    sizes |= dict.fromkeys(("left", "right", "gain", "pick"), pixels - 1)
+    zeros = {name: np.zeros(size, DTYPES[name]) for name, size in sizes.items()}
+    rule = np.array([0, 0, 1.0, 0, 1])
+    np.savez_compressed(path, version=1, shape=np.array([side, side]), rule=rule, coordinates=np.array([0, 0]), **zeros | arrays)
+    return path
+
+
+@pytest.fixture
+def unread(monkeypatch):
+    """Arrays of more than a kilobyte must not be read."""
+    from pixtree.trees import storage
+
+    whole = storage._whole
+    monkeypatch.setattr(storage, "_whole", lambda stored, name: whole(stored, name) if name in storage.SHORT else pytest.fail(name))
+
+
+def test_a_tree_file_that_unpacks_to_more_than_the_limit_is_refused_before_it_is_read(tmp_path, unread, monkeypatch):
+    path = tree_file(tmp_path / "bomb.npz", 200)
+    monkeypatch.setattr(bounds, "MAX_BYTES", 1_000_000)
+    with pytest.raises(ValueError, match=r"at most 1000000 bytes, got \d+ in .*bomb.npz'; .*--max-bytes on the command line"):
+        pixtree.Hierarchy.load(path)
+
+
+def test_shapes_are_checked_before_arrays_are_read(tmp_path, unread):
+    path = tree_file(tmp_path / "bomb.npz", 20, features=np.zeros((3, 10**6), np.float32))
+    with pytest.raises(ValueError, match=r"expected features \(C, 400\) for an image with 400 pixels, got float32 \(3, 1000000\)"):
+        pixtree.Hierarchy.load(path)
+
+
+def test_a_header_of_any_length_is_refused(tmp_path, unread):
+    import io
+    import zipfile
+
+    path = tree_file(tmp_path / "bomb.npz", 20)
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, np.zeros(399, np.float32), version=(2, 0))
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(tmp_path / "new.npz", "w") as new:
+        for name in old.namelist():
+            new.writestr(name, stream.getvalue() if name == "gain.npy" else old.read(name))
+    with pytest.raises(ValueError, match=r"expected a tree saved as .npz, got .*gain has format \(2, 0\)"):
+        pixtree.Hierarchy.load(tmp_path / "new.npz")

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
-from pixtree.batch.corpus import Corpus, CorpusPart, Kind, StoredImage, open_corpus, split_name, stored_images
-from pixtree.batch.destination import ALL, begun_parts, read_part, read_plan
+from pixtree.batch.archives import StoredImage, split_name
+from pixtree.batch.corpus import Corpus, CorpusPart, Kind, open_corpus, stored_images
+from pixtree.batch.manifest import ALL, begun_parts, path_of, read_plan, read_rows
 from pixtree.batch.work import worked_on
 from pixtree.files import IMAGE_SUFFIXES
 from pixtree.images import checked
@@ -44,6 +45,10 @@ def _finished(source: str | Path, destination: str | Path) -> _Finished:
     if not (target / "manifest" / ALL).is_file():
         raise FileNotFoundError(f"partitions need a finished run, '{target}' has none; run pixtree batch segment first")
     plan = read_plan(target)
+    if plan is None:
+        raise ValueError(
+            f"partitions need the plan of their run, the one in '{target}' is damaged; run the same pixtree batch again"
+        )
     if plan["task"] != "segment":
         raise ValueError(
             f"partitions are made by pixtree batch segment, '{target}' was made by {plan['task']}; choose another folder"
@@ -60,8 +65,7 @@ class Partitioned(Dataset[tuple[Tensor, Tensor]]):
     def __init__(self, source: str | Path, destination: str | Path) -> None:
         self.source, self.destination = Path(source), Path(destination)
         _finished(source, destination)
-        lines = (self.destination / "manifest" / ALL).read_text(encoding="utf-8").splitlines()
-        rows = [json.loads(line) for line in lines]
+        rows = read_rows(self.destination / "manifest" / ALL)
         self.items = [(row["key"], row["files"][0]) for row in rows if row["status"] == "done"]
 
     def __len__(self) -> int:
@@ -95,10 +99,13 @@ def ray_dataset(source: str | Path, destination: str | Path) -> "ray.data.Datase
     import ray.data
 
     run = _finished(source, destination)
-    parts = ray.data.from_items([part._asdict() for part in run.corpus.parts], override_num_blocks=len(run.corpus.parts))
+    parts = ray.data.from_items(
+        [{"part": json.dumps(part)} for part in run.corpus.parts], override_num_blocks=len(run.corpus.parts)
+    )
 
     def rows(part: dict[str, Any]) -> list[dict[str, Any]]:
-        found = pairs(run, CorpusPart(part["name"], tuple(part["files"])))
+        name, files = json.loads(part["part"])
+        found = pairs(run, CorpusPart(name, tuple(files)))
         return [{"key": pair.key, "image": pair.image.numpy(), "labels": pair.labels.numpy()} for pair in found]
 
     return parts.flat_map(rows)
@@ -131,7 +138,7 @@ def _label_maps(run: _Finished, part: CorpusPart) -> Iterator[tuple[str, str, by
                     name = next(name for name in row if name != "key")
                     yield row["key"], f".{name}", row[name]
     else:
-        for row in read_part(run.destination, part.name) or ():
+        for row in read_rows(path_of(run.destination, part.name)):
             if row["status"] == "done":
                 yield row["key"], row["files"][0], (run.destination / f"{row['key']}{row['files'][0]}").read_bytes()
 

@@ -1,81 +1,72 @@
-"""The destination of a run: results, a manifest per part and one of all, and traces of work in progress; files are written whole.
+"""The destination of a run: its results, the traces of work in progress, and what killed processes leave; files are written whole.
 
 KEY.SUFFIX or PART.tar or PART.parquet          results
-manifest/plan.json, manifest/manifest.jsonl     options of the run; a row for every image
-manifest/parts/PART.jsonl, PART.at              rows of a finished part; trace of an unfinished one
+manifest/parts/PART.at, .pixtree-*              trace of an unfinished part; temporary files
 """
 
 import io
 import json
+import os
 import tarfile
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from pixtree.batch.corpus import Kind
-from pixtree.files import replacing, write_json
+from pixtree.batch.corpus import Corpus, Kind
+from pixtree.batch.manifest import PARTS, scratch_of
+from pixtree.files import replacing
 
 Put: TypeAlias = Callable[[str, dict[str, bytes]], None]
-FOLDER, PLAN, ALL = "parts", "plan.json", "manifest.jsonl"
 DEATHS = 2  # of processes, after which an image is given up
+KILLED = "its process was killed twice while it worked on this image; look at the image"
+SLOW = "it took longer than the timeout; allow more time or look at the image"
 
 
-def begin(destination: Path, plan: dict[str, Any]) -> dict[str, Any]:
-    """Write the plan of a run, or check that an earlier run to this folder had the same."""
-    home = destination / "manifest"
-    (home / FOLDER).mkdir(parents=True, exist_ok=True)
-    if not (home / PLAN).exists():
-        write_json(home / PLAN, plan, indent=1)
-        return plan
-    begun = read_plan(destination)
-    for name in ("task", "options", "kind", "to", "version"):
-        if begun[name] != plan[name]:
-            raise ValueError(f"'{destination}' was begun with {name} {begun[name]!r}, got {plan[name]!r}; choose another folder")
-    return begun
+def check_apart(corpus: Corpus, source: Path, destination: Path) -> None:
+    """Refuse results that would replace images of the corpus or become part of it, also through links."""
+    there, made = source.resolve(), destination.resolve()
+    inside = made == there or there in made.parents
+    if inside or made in there.parents:
+        place = "is in" if inside else "contains"
+        raise ValueError(f"results need a folder outside of the source, '{destination}' {place} '{source}'; choose another one")
+    for name in (name for part in corpus.parts for name in part.files):
+        if (corpus.root / name).is_symlink() and made in (corpus.root / name).resolve().parents:
+            raise ValueError(f"the image '{name}' of the source is a link into '{destination}'; remove it or choose another folder")
+    for link in _links_below(destination):
+        real = link.resolve()
+        if real == there or there in real.parents or real in there.parents:
+            raise ValueError(f"results need a folder outside of the source, the link '{link}' leads there; remove it")
 
 
-def read_plan(destination: Path) -> dict[str, Any]:
-    """The plan of the run that this folder belongs to."""
-    plan: dict[str, Any] = json.loads((destination / "manifest" / PLAN).read_text(encoding="utf-8"))
-    return plan
+def _links_below(folder: Path) -> Iterator[Path]:
+    for place, folders, files in os.walk(folder):
+        yield from (path for name in (*folders, *files) if (path := Path(place, name)).is_symlink())
 
 
-def begun_parts(destination: Path) -> int | None:
-    """The number of parts by the plan of an earlier run, if there was one."""
-    return int(read_plan(destination)["parts"]) if (destination / "manifest" / PLAN).exists() else None
-
-
-def path_of(destination: Path, part: str) -> Path:
-    """The manifest of a part."""
-    return destination / "manifest" / FOLDER / f"{part}.jsonl"
-
-
-def write_part(destination: Path, part: str, rows: Iterable[dict[str, Any]]) -> None:
-    """Write the status of every image of a part, which marks the part as finished."""
-    with replacing(path_of(destination, part)) as temporary:
-        temporary.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-
-
-def read_part(destination: Path, part: str) -> list[dict[str, Any]] | None:
-    """The manifest of a part, one row per image; None if the part is not finished."""
-    path = path_of(destination, part)
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else None
-
-
-def write_all(destination: Path, parts: Iterable[str]) -> None:
-    """Write one manifest of all parts, in their order."""
-    with replacing(destination / "manifest" / ALL) as temporary, temporary.open("w", encoding="utf-8") as file:
-        for part in parts:
-            file.write(path_of(destination, part).read_text(encoding="utf-8"))
-
-
-def sweep(destination: Path, before: float) -> None:
-    """Remove the files of killed processes that are older than a time: temporary files and traces."""
-    for path in (*destination.rglob(".pixtree-*"), *(destination / "manifest" / FOLDER).glob("*.at")):
+def sweep(destination: Path, before: float, parts: Collection[str] | None) -> None:
+    """Remove what killed processes have left before a time, and manifests of parts that the corpus no longer has."""
+    home = scratch_of(destination)
+    for path in (*home.glob(".pixtree-*"), *home.glob("*.at")):
         if path.is_file() and path.stat().st_mtime <= before:
             path.unlink(missing_ok=True)
+    if parts is not None:
+        for path in (*home.glob("*.json"), *home.glob("*.jsonl")):
+            if path.name.rpartition(".")[0] not in parts:
+                path.unlink(missing_ok=True)
+
+
+@contextmanager
+def swept_after_failure(destination: Path, shard: tuple[int, int]) -> Iterator[None]:
+    """Remove the temporary files of processes that were killed when the block failed, unless other shards may be writing."""
+    try:
+        yield
+    except BaseException:
+        if shard[1] == 1:
+            sweep(destination, time.time(), None)
+        raise
 
 
 class Trace(NamedTuple):
@@ -86,38 +77,45 @@ class Trace(NamedTuple):
 
     path: Path
     run: str  # the name of this run
-    deaths: tuple[str, ...] = ()
+    deaths: tuple[Any, ...] = ()  # keys, and ["slow", key] for an image that took too long
 
     def at(self, key: str) -> None:
         """Record the image that is being worked on."""
-        self.path.write_text(json.dumps([self.run, *self.deaths, key]), encoding="utf-8")
+        self._write([*self.deaths, key])
+
+    def too_slow(self, key: str) -> None:
+        """Record that an image took too long, when its process is dead; a process that had come to another one is just dead."""
+        *before, last = self.deaths or (key,)
+        self._write([*before, ["slow", key] if last == key else last])
+
+    def _write(self, keys: list[Any]) -> None:
+        """Write in one call and in place: file systems flush a file that is truncated first, which takes a millisecond."""
+        content = json.dumps([self.run, *keys]).encode()
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            os.write(file, content.rjust(os.fstat(file).st_size))
+        finally:
+            os.close(file)
 
     def end(self) -> None:
         """Remove the trace of a finished part."""
         self.path.unlink(missing_ok=True)
 
-    def given_up(self) -> frozenset[str]:
-        """Images that no process should work on again."""
-        return frozenset(key for key, count in Counter(self.deaths).items() if count >= DEATHS)
+    def given_up(self) -> dict[str, str]:
+        """Images that no process should work on again, and why."""
+        counts = Counter(key for key in self.deaths if isinstance(key, str))
+        slow = {key[1]: SLOW for key in self.deaths if not isinstance(key, str)}
+        return slow | {key: KILLED for key, count in counts.items() if count >= DEATHS}
 
 
 def trace_of(destination: Path, part: str, run: str) -> Trace:
     """The trace of a part, with the deaths of earlier processes of this run."""
-    path = path_of(destination, part).with_suffix(".at")
+    path = destination / "manifest" / PARTS / f"{part}.at"
     try:
         begun, *deaths = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):  # a process may have died while writing it, before any work
         return Trace(path, run)
     return Trace(path, run, tuple(deaths) if begun == run else ())
-
-
-def checked_key(key: str) -> str:
-    """A key that names a place below the destination."""
-    path = PurePosixPath(key)
-    leaves = path.is_absolute() or ".." in path.parts or PureWindowsPath(key).drive != ""
-    if not key or leaves or "\0" in key or "\\" in key:
-        raise ValueError(f"an image's name must stay below its folder, got {key!r}; rename it")
-    return key
 
 
 @contextmanager
@@ -127,21 +125,21 @@ def sink(kind: Kind, destination: Path, part: str) -> Iterator[Put]:
         yield lambda key, files: _write(destination, key, files)
     elif kind == "webdataset":
         with (
-            replacing(destination / f"{part}.tar") as temporary,
-            tarfile.open(temporary, "w", format=tarfile.USTAR_FORMAT) as archive,
+            replacing(destination / f"{part}.tar", scratch=scratch_of(destination), durable=True) as temporary,
+            tarfile.open(temporary, "w", format=tarfile.USTAR_FORMAT, encoding="utf-8") as archive,
         ):
             yield lambda key, files: _append(archive, key, files)
     else:
         rows: list[dict[str, object]] = []
         yield lambda key, files: rows.append({"key": key, **{suffix[1:]: data for suffix, data in files.items()}})
-        _write_table(destination / f"{part}.parquet", rows)
+        _write_table(destination, part, rows)
 
 
 def _write(destination: Path, key: str, files: dict[str, bytes]) -> None:
     for suffix, data in files.items():
         target = destination / f"{key}{suffix}"
         target.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(target) as temporary:
+        with replacing(target, scratch=scratch_of(destination)) as temporary:
             temporary.write_bytes(data)
 
 
@@ -150,12 +148,18 @@ def _append(archive: tarfile.TarFile, key: str, files: dict[str, bytes]) -> None
     for suffix, data in files.items():
         member = tarfile.TarInfo(f"{key}{suffix}")
         member.size = len(data)
+        archive.format = tarfile.USTAR_FORMAT
+        try:
+            member.tobuf(archive.format, "utf-8", "surrogateescape")
+        except ValueError:  # a name that is too long for the plain format
+            archive.format = tarfile.PAX_FORMAT
         archive.addfile(member, io.BytesIO(data))
 
 
-def _write_table(path: Path, rows: list[dict[str, object]]) -> None:
+def _write_table(destination: Path, part: str, rows: list[dict[str, object]]) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    with replacing(path) as temporary:
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), temporary)
+    target = destination / f"{part}.parquet"
+    with replacing(target, scratch=scratch_of(destination), durable=True) as temporary, temporary.open("wb") as file:
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), file)

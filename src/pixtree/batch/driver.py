@@ -1,17 +1,25 @@
 """The driver of a run over a corpus: it plans the parts, has the unfinished ones done, and completes the home."""
 
 import os
+import stat
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator
+from contextlib import closing
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from pixtree.batch import destination as home
-from pixtree.batch.corpus import KINDS, Corpus, CorpusPart, Kind, open_corpus
+from pixtree.batch import manifest
+from pixtree.batch.archives import StoredImage
+from pixtree.batch.corpus import KINDS, Corpus, CorpusPart, Kind, open_corpus, stored_images
+from pixtree.batch.destination import check_apart, sweep, swept_after_failure
 from pixtree.batch.engines import finish_all, finish_all_on_ray
-from pixtree.batch.work import BatchJob, PartResult, worker
+from pixtree.batch.lock import holding
+from pixtree.batch.manifest import ENDINGS, Row
+from pixtree.batch.naming import conflicts
+from pixtree.batch.work import BatchJob, PartResult, facts_of, worker
 
 ENGINES = ("pool", "ray")
 
@@ -36,6 +44,8 @@ def run(
     workers: int | None = None,
     shard: tuple[int, int] = (0, 1),
     max_pixels: int | None = None,
+    max_bytes: int | None = None,
+    timeout: float | None = None,
     tell: Callable[[PartResult, int], None] = lambda result, parts: None,
     **options: Any,
 ) -> Summary:
@@ -48,6 +58,8 @@ def run(
     workers: processes; by default one per processor.
     shard: (i, n) does every n-th part beginning with the i-th, for schedulers that start n such runs.
     max_pixels: maximum image size in pixels (decompression-bomb guard); by default 179 million.
+    max_bytes: maximum size in bytes of what a file decodes to; by default 2 GiB.
+    timeout: seconds that an image may take, with engine="pool"; by default it may take any time.
     tell: called after each part with its result and the number of parts to do.
     options: those of the task, such as tokens=200.
 
@@ -62,36 +74,54 @@ def run(
     """
     begun = time.time()
     worker(task, options)  # refuses unknown tasks and options
-    if engine not in ENGINES:
-        raise ValueError(f"an engine is one of {', '.join(ENGINES)}, got {engine!r}; choose one of them")
+    _check_engine(engine, timeout)
     target = Path(destination)
-    corpus = open_corpus(source, home.begun_parts(target))
+    corpus = open_corpus(source, manifest.begun_parts(target))
     chosen = _checked_kind(to or corpus.kind)
     mine = _shard_of(corpus, *shard)
-    target.mkdir(parents=True, exist_ok=True)
-    asked = options if max_pixels is None else {**options, "max_pixels": max_pixels}
-    plan = {"task": task, "options": asked, "kind": corpus.kind, "to": chosen, "version": version("pixtree")}
-    home.begin(target, {**plan, "parts": len(corpus.parts)})
-    job = BatchJob(corpus, target, task, options, chosen, uuid4().hex, max_pixels)
-    finished = {part.name: rows for part in mine if (rows := _finished(job, part)) is not None}
-    left = [part for part in mine if part.name not in finished]
-    done = failed = 0
-    for result in _results(job, left, engine, workers or os.cpu_count() or 1):
-        done, failed = done + result.done, failed + result.failed
-        tell(result, len(left))
+    check_apart(corpus, Path(source), target)
+    (target / "manifest" / manifest.PARTS).mkdir(parents=True, exist_ok=True)
+    with holding(target / "manifest", shard), swept_after_failure(target, shard):
+        limits = {"max_pixels": max_pixels, "max_bytes": max_bytes}
+        asked = {**options, **{name: value for name, value in limits.items() if value is not None}}
+        plan = {"task": task, "options": asked, "kind": corpus.kind, "to": chosen, "version": version("pixtree")}
+        plan["source"] = str(Path(source).resolve())
+        manifest.begin(target, {**plan, "parts": len(corpus.parts)})
+        job = BatchJob(corpus, target, task, options, chosen, uuid4().hex, max_pixels, max_bytes, manifest.plan_digest(plan))
+        job = job._replace(conflicts=conflicts(corpus, chosen), timeout=timeout)
+        finished = {part.name: rows for part in mine if (rows := _finished(job, part)) is not None}
+        left = [part for part in mine if part.name not in finished]
+        done = failed = 0
+        with closing(_results(job, left, engine, workers or os.cpu_count() or 1)) as results:
+            for result in results:
+                done, failed = done + result.done, failed + result.failed
+                tell(result, len(left))
+        whole = _complete(job, begun if shard[1] > 1 else None)
     before = [row["status"] for rows in finished.values() for row in rows]
-    names = [part.name for part in corpus.parts]
-    whole = all(home.path_of(target, name).is_file() for name in names)
-    if whole:
-        home.write_all(target, names)
-        home.sweep(target, begun if shard[1] > 1 else time.time())  # other shards may still be writing
     return Summary(done + before.count("done"), failed + before.count("failed"), len(mine), len(finished), whole)
 
 
-def _results(job: BatchJob, parts: list[CorpusPart], engine: str, workers: int) -> Iterable[PartResult]:
-    if not parts:
-        return ()
-    return finish_all(job, parts, min(workers, len(parts))) if engine == "pool" else finish_all_on_ray(job, parts, workers)
+def _complete(job: BatchJob, begun: float | None) -> bool:
+    """Write the manifest of all parts, if all are finished. begun: when this run began, if other shards may still be writing."""
+    names = [part.name for part in job.corpus.parts]
+    seals = (manifest.read_seal(job.destination, name) for name in names)
+    if not all(seal is not None and seal.get("plan") == job.plan for seal in seals):
+        return False
+    manifest.write_all(job.destination, names)
+    sweep(job.destination, time.time() if begun is None else begun, set(names) if begun is None else None)
+    return True
+
+
+def _check_engine(engine: str, timeout: float | None) -> None:
+    if engine not in ENGINES:
+        raise ValueError(f"an engine is one of {', '.join(ENGINES)}, got {engine!r}; choose one of them")
+    if timeout is not None and not (timeout > 0 and engine == "pool"):
+        raise ValueError(f'timeout= is a number of seconds for engine="pool", got {timeout} for {engine!r}; leave it out')
+
+
+def _results(job: BatchJob, parts: list[CorpusPart], engine: str, workers: int) -> Generator[PartResult]:
+    if parts:
+        yield from finish_all(job, parts, min(workers, len(parts))) if engine == "pool" else finish_all_on_ray(job, parts, workers)
 
 
 def _checked_kind(kind: str) -> Kind:
@@ -107,10 +137,44 @@ def _shard_of(corpus: Corpus, index: int, count: int) -> list[CorpusPart]:
     return list(corpus.parts[index::count])
 
 
-def _finished(job: BatchJob, part: CorpusPart) -> list[dict[str, Any]] | None:
-    """The rows of a finished part: its manifest has all its images, and the file of its results, if it is one, exists."""
-    rows = home.read_part(job.destination, part.name)
-    if rows is None or (job.corpus.kind == "folder" and len(rows) != len(part.files)):
+def _finished(job: BatchJob, part: CorpusPart) -> list[Row] | None:
+    """The rows of a part that needs no more work: plan, images and results are what they were when it was sealed."""
+    seal = manifest.read_seal(job.destination, part.name)
+    rows = None if seal is None else manifest.sealed_rows(job.destination, part.name, seal)
+    if seal is None or rows is None or seal.get("again", True) or not _has_results(job, part, seal, rows):
         return None
-    ending = {"webdataset": ".tar", "parquet": ".parquet"}.get(job.to)
-    return rows if ending is None or (job.destination / f"{part.name}{ending}").is_file() else None
+    facts = facts_of(job, part)
+    if any(seal.get(name) != facts[name] for name in ("plan", "taken", "folders")):
+        return None
+    if seal.get("files") == facts["files"]:
+        return rows
+    if sorted(seal.get("files", ())) != sorted(facts["files"]) or not _is_content(job, part, rows):
+        return None
+    manifest.write_part(job.destination, part.name, rows, {**seal, **facts})  # the same images with other times
+    return rows
+
+
+def _has_results(job: BatchJob, part: CorpusPart, seal: Row, rows: list[Row]) -> bool:
+    """Whether the results exist and have the size that they were written with."""
+    if job.to in ENDINGS:
+        return _size_of(job.destination / f"{part.name}{ENDINGS[job.to]}") == seal.get("result")
+    done = (row for row in rows if row["status"] == "done")
+    sizes = ((f"{row['key']}{name}", size) for row in done for name, size in zip(row["files"], row["bytes"], strict=True))
+    return all(_size_of(job.destination / name) == size for name, size in sizes)
+
+
+def _size_of(path: Path) -> int | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+def _is_content(job: BatchJob, part: CorpusPart, rows: list[Row]) -> bool:
+    """Whether the images of a part have the content that its rows were made from."""
+    found = [
+        (image.key, sha256(image.data).hexdigest() if isinstance(image, StoredImage) else None)
+        for image in stored_images(job.corpus, part)
+    ]
+    return found == [(row["key"], row.get("sha256")) for row in rows]

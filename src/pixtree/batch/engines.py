@@ -1,71 +1,147 @@
 """Engines: a pool of processes on one machine, in which a process that dies is replaced, or a Ray cluster."""
 
+import json
+import logging
 import multiprocessing
 import os
+import signal
+import sys
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
 from multiprocessing.process import BaseProcess
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 from pixtree.batch.corpus import CorpusPart
 from pixtree.batch.destination import DEATHS, trace_of
-from pixtree.batch.work import BatchJob, PartResult, finish
+from pixtree.batch.work import READING, BatchJob, PartResult, finish
+
+logger = logging.getLogger(__name__)
 
 INSTALL = "pip install 'pixtree[ray]'"
+PATIENCE = 60.0  # seconds at one image, after which a process is named
+GRACE = 2.0  # seconds that a process has for its clean-up before it is killed
+STATES = {"T": "stopped", "t": "stopped", "D": "waiting for a disk", "S": "asleep"}  # of Linux
 
 
-class _Worker(NamedTuple):
-    """A process and our end of the pipe to it, which closes when the process ends."""
+@dataclass
+class _Worker:
+    """A process, our end of the pipe to it, which closes when the process ends, and what it is working on."""
 
     process: BaseProcess
     pipe: Connection
+    part: CorpusPart
+    image: str | None = None  # None before its first one
+    since: float = 0.0
+    named: bool = False
 
-    def leave(self) -> None:
-        """Close the pipe, so that the process ends after its current part."""
+    def begin(self, part: CorpusPart) -> None:
+        """Hand over a part."""
+        self.part, self.image = part, None
+        self.note(None)
+        with suppress(BrokenPipeError):  # it has died since its last part: recv notices
+            self.pipe.send(part)
+
+    def note(self, image: str | None) -> None:
+        """It has come to an image."""
+        self.image, self.since, self.named = image, time.monotonic(), False
+
+    def leave(self, at_once: bool = False) -> None:
+        """Close the pipe, so that the process ends after its current part, or at once."""
         self.pipe.close()
+        if at_once:
+            self.process.terminate()
+            self.process.join(GRACE)
+            if self.process.is_alive():  # in a kernel, or stopped
+                self.process.kill()
         self.process.join()
+
+    def state(self) -> str:
+        """What the system says about the process, where it does."""
+        try:
+            letter = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (OSError, IndexError):
+            return ""
+        return f", which is {STATES[letter]}," if letter in STATES else ""
 
 
 def finish_all(job: BatchJob, parts: Sequence[CorpusPart], workers: int) -> Iterator[PartResult]:
-    """Process all parts and yield the result of each as it ends. A single worker runs in this process.
+    """Process all parts and yield the result of each as it ends. Without a timeout, a single worker runs in this process.
 
     The executors of the standard library end all their processes when one dies, and may not notice a death before another
     process answers. Here the others continue, so that only one image can be blamed for a death.
     """
-    if workers == 1:
+    if workers == 1 and job.timeout is None:
         yield from (finish(job, part) for part in parts)
         return
     waiting = list(reversed(parts))
     idle: list[_Worker] = []
-    busy: dict[object, tuple[_Worker, CorpusPart]] = {}  # by pipe, whose class differs on Windows
+    busy: dict[object, _Worker] = {}  # by pipe, whose class differs on Windows
     idle_deaths: dict[str, int] = {}  # per part, of processes that died before its first image
     try:
         while waiting or busy:
             while waiting and len(busy) < workers:
-                worker, part = idle.pop() if idle else _started(job), waiting.pop()
-                busy[worker.pipe] = worker, part
-                with suppress(BrokenPipeError):  # it has died since its last part: recv notices below
-                    worker.pipe.send(part)
-            for pipe in wait_for([worker.pipe for worker, _ in busy.values()]):
-                worker, part = busy.pop(pipe)
+                worker = idle.pop() if idle else _started(job, waiting[-1])
+                worker.begin(waiting.pop())
+                busy[worker.pipe] = worker
+            for pipe in wait_for([worker.pipe for worker in busy.values()], timeout=1.0):
+                worker = busy[pipe]
                 try:
                     answer = worker.pipe.recv()
                 except (EOFError, ConnectionResetError):
+                    del busy[pipe]
                     worker.leave()
-                    _count_death(job, part, idle_deaths)
-                    waiting.append(part)
+                    _count_death(job, worker.part, idle_deaths)
+                    waiting.append(worker.part)
                     continue
-                idle.append(worker)
+                if isinstance(answer, str):
+                    worker.note(answer)
+                    continue
+                idle.append(busy.pop(pipe))
                 if isinstance(answer, Exception):
                     raise answer
                 yield answer
-    finally:
-        for worker in (*idle, *(worker for worker, _ in busy.values())):
-            worker.leave()
+            _watch(job, busy.values())
+    except BaseException:
+        _leave_all([*idle, *busy.values()])
+        raise
+    for worker in idle:
+        worker.leave()
+
+
+def _leave_all(team: Sequence[_Worker]) -> None:
+    """End all processes at once, and not one after the other."""
+    for worker in team:
+        worker.process.terminate()
+    deadline = time.monotonic() + GRACE
+    for worker in team:
+        worker.process.join(max(deadline - time.monotonic(), 0.0))
+        if worker.process.is_alive():
+            worker.process.kill()
+    for worker in team:
+        worker.leave()
+
+
+def _watch(job: BatchJob, busy: Collection[_Worker]) -> None:
+    """Name processes that have not moved for a minute, and kill those whose image has had its time."""
+    for worker in busy:
+        seconds = time.monotonic() - worker.since
+        if seconds > PATIENCE and not worker.named:
+            worker.named = True
+            place = f"starting part {worker.part.name}"
+            if worker.image:
+                place = f"at '{worker.image.removeprefix(READING)}' of part {worker.part.name}"
+            logger.warning("process %d%s has been %s for %.0f s", worker.process.pid, worker.state(), place, seconds)
+        if job.timeout is not None and worker.image is not None and seconds > job.timeout:
+            worker.process.kill()
+            worker.process.join()
+            trace_of(job.destination, worker.part.name, job.run).too_slow(worker.image)  # the pipe reports the death
 
 
 def _count_death(job: BatchJob, part: CorpusPart, idle_deaths: dict[str, int]) -> None:
@@ -80,27 +156,29 @@ def _count_death(job: BatchJob, part: CorpusPart, idle_deaths: dict[str, int]) -
         )
 
 
-def _started(job: BatchJob) -> _Worker:
+def _started(job: BatchJob, part: CorpusPart) -> _Worker:
     """A new process, spawned because a fork of one with torch's threads may hang."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_serve, args=(job, there), daemon=True)
     process.start()
     there.close()  # only the process still holds that end
-    return _Worker(process, here)
+    return _Worker(process, here, part)
 
 
 def _serve(job: BatchJob, pipe: Connection) -> None:
     """Process one part after another until the driver closes the pipe."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver, which gets the same signal, ends this process
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # removes its temporary file
     _use_one_thread()
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
-    with suppress(EOFError, BrokenPipeError, KeyboardInterrupt):
+    with suppress(EOFError, BrokenPipeError):
         while True:
             part = pipe.recv()
             try:
-                answer: PartResult | Exception = finish(job, part)
+                answer: PartResult | Exception = finish(job, part, pipe.send)
             except Exception as fault:  # the driver raises it
                 answer = fault
             pipe.send(answer)
@@ -133,12 +211,14 @@ def finish_all_on_ray(job: BatchJob, parts: Sequence[CorpusPart], workers: int |
         ray.init(log_to_driver=False, **local)
     quiet = ray.data.DataContext.get_current()
     quiet.enable_progress_bars = False
-    rows = ray.data.from_items([part._asdict() for part in parts], override_num_blocks=len(parts))
+    # As JSON: Arrow refuses names that are not UTF-8.
+    rows = ray.data.from_items([{"part": json.dumps(part)} for part in parts], override_num_blocks=len(parts))
     done = rows.map(partial(_finish_row, job), num_cpus=1)
     for row in done.iter_rows():
-        yield PartResult(row["part"], row["done"], row["failed"])
+        yield PartResult(*json.loads(row["result"]))
 
 
 def _finish_row(job: BatchJob, row: dict[str, Any]) -> dict[str, Any]:
     _use_one_thread()
-    return finish(job, CorpusPart(row["name"], tuple(row["files"])))._asdict()
+    name, files = json.loads(row["part"])
+    return {"result": json.dumps(finish(job, CorpusPart(name, tuple(files))))}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pixtree.cli.errors import FAILURE, UsageError, reported
-from pixtree.cli.options import MAX_PIXELS, Relax, WithRelax, grouped, parsed_relax, with_examples
+from pixtree.cli.options import MAX_BYTES, MAX_PIXELS, Relax, WithRelax, grouped, parsed_relax, with_examples
 from pixtree.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class Where:
         str, typer.Option(help="Process part i of n, as i/n from 0/n: for a scheduler that starts n such commands.")
     ] = "0/1"
     max_pixels: Annotated[int | None, typer.Option(min=1, help=MAX_PIXELS)] = None
+    max_bytes: Annotated[int | None, typer.Option(min=1, help=MAX_BYTES)] = None
+    timeout: Annotated[float | None, typer.Option(help="Seconds that an image may take; by default any time.")] = None
 
 
 def register(app: typer.Typer) -> None:

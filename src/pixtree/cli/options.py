@@ -44,6 +44,8 @@ Relax = Annotated[
 ]
 MAX_PIXELS = "Maximum image size in pixels (decompression-bomb guard); 179 million by default."
 
+MAX_BYTES = "Maximum size in bytes of what a file decodes to; 2 GiB by default."
+
 
 def _raise_limit(pixels: int | None) -> int | None:
     """Let Pillow open images of this many pixels: it warns above its limit, and refuses above twice that."""
@@ -52,6 +54,15 @@ def _raise_limit(pixels: int | None) -> int | None:
 
         PIL.Image.MAX_IMAGE_PIXELS = max(pixels, 1)
     return pixels
+
+
+def _raise_bytes(count: int | None) -> int | None:
+    """Let files decode to this many bytes."""
+    if count is not None:
+        from pixtree.images import bounds
+
+        bounds.MAX_BYTES = count
+    return count
 
 
 @dataclass(frozen=True)
@@ -66,6 +77,7 @@ class Files:
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing outputs; otherwise they are kept.")] = False
     as_json: AsJson = False
     max_pixels: Annotated[int | None, typer.Option(callback=_raise_limit, help=MAX_PIXELS)] = None
+    max_bytes: Annotated[int | None, typer.Option(min=1, callback=_raise_bytes, help=MAX_BYTES)] = None
 
     def __post_init__(self) -> None:
         parsed_window(self.window)  # a wrong one is an error before any work

@@ -15,7 +15,17 @@ from torch import Tensor
 from pixtree.images import checked
 from pixtree.images.arrays import Window, checked_window
 from pixtree.images.reading import one_sentence
-from pixtree.images.tiff import ASSOCIATED, INSTALL, MAGIC, UNASSOCIATED, check_pixels, composited, head_of
+from pixtree.images.tiff import (
+    ASSOCIATED,
+    INSTALL,
+    MAGIC,
+    UNASSOCIATED,
+    check_pixels,
+    check_samples,
+    check_strips,
+    composited,
+    head_of,
+)
 
 COLOURS = ("MINISBLACK", "RGB", "YCBCR")  # photometric interpretations
 SEPARATE = 2  # a planar configuration: every channel has tiles of its own
@@ -81,6 +91,8 @@ def _by_rasterio(path: Path) -> Iterator[tuple[tuple[int, ...], Cut]]:
     with file:
         with _faults(path):
             check_pixels(max(rows * columns for rows, columns in file.block_shapes))
+            tallest, widest = (max(sides) for sides in zip(*file.block_shapes, strict=True))
+            check_samples(tallest, widest, file.count, file.dtypes[0], f"'{path}'")
         if ColorInterp.palette in file.colorinterp:
             raise ValueError(f"tiles of grey and colours are read, '{path}' has a palette; convert it to RGB")
         extra = (UNASSOCIATED,) if file.colorinterp[-1] == ColorInterp.alpha else ()
@@ -108,6 +120,8 @@ def _by_tifffile(path: Path) -> Iterator[tuple[tuple[int, ...], Cut]]:
         rows, columns = _grid(page)
         with _faults(path):
             check_pixels(rows * columns)
+            check_samples(rows, columns, int(page.samplesperpixel), page.dtype, f"'{path}'")
+            check_strips(page, f"'{path}'")
         alpha = tuple(int(kind) for kind in page.extrasamples)
         extra = alpha if alpha in ((ASSOCIATED,), (UNASSOCIATED,)) else ()
 

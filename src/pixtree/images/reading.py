@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixtree.images import tiff
-from pixtree.images.tiff import FileFaultError, Source, chosen_page
+from pixtree.images.bounds import FileFaultError, is_machine_fault, larger_files
+from pixtree.images.tiff import Source, chosen_page
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -90,14 +91,18 @@ def _is_page(image: "PIL.Image.Image", frame: int) -> bool:
 
 
 @contextmanager
-def larger_images(pixels: int | None) -> Iterator[None]:
-    """Change Pillow's limit of pixels inside the block: it warns above the limit and refuses twice as many. None keeps its own."""
+def larger_images(pixels: int | None, bytes: int | None = None) -> Iterator[None]:
+    """Change the limits of pixels and of decoded bytes inside the block; None keeps a limit.
+
+    The limit of pixels is Pillow's, which warns above it and refuses twice as many.
+    """
     import PIL.Image
 
     before = PIL.Image.MAX_IMAGE_PIXELS
     PIL.Image.MAX_IMAGE_PIXELS = before if pixels is None else max(pixels, 1)
     try:
-        yield
+        with larger_files(bytes):
+            yield
     finally:
         PIL.Image.MAX_IMAGE_PIXELS = before
 
@@ -118,7 +123,10 @@ def one_sentence(name: str, source: Source | None = None) -> Iterator[None]:
         ) from fault
     except PIL.UnidentifiedImageError as fault:
         raise ValueError(f"a readable PNG, JPEG, WebP or TIFF is needed, {_unidentified(name, source)}") from fault
-    except Exception as fault:  # decoders leak OSError, SyntaxError, struct.error, zlib.error and more
+    except Exception as fault:
+        if is_machine_fault(fault):  # a full table of open files, say, which is not the image's fault
+            raise
+        # Decoders leak OSError, SyntaxError, struct.error, zlib.error and more.
         raise ValueError(f"an intact image is needed, got {name} ({fault}); get it again or save it as PNG") from fault
 
 

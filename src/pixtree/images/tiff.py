@@ -1,5 +1,6 @@
 """Scientific TIFF files: several pages, many channels, and values that Pillow would round or refuse. Needs tifffile, an extra."""
 
+import zlib
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from io import BytesIO
@@ -9,11 +10,18 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from pixtree.images import bounds
+from pixtree.images.arrays import MOST_CHANNELS
+from pixtree.images.bounds import FileFaultError, check_bytes
+
 Source: TypeAlias = Path | BytesIO  # an image file, or its content
 MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 INSTALL = "run pip install 'pixtree[tiff]'"
 SUBFILE, ORIENTATION = 254, 274  # tags
 COPY_OR_MASK = 1 | 4  # bits of SUBFILE: a smaller copy, as in a pyramid, and a transparency mask
+DEFLATE, LZMA = (8, 32946), 34925  # compressions
+MOST_INFLATED = 1032  # times the length of a deflated stream
+CHUNK = 1 << 20
 PLAIN_BITS = (1, 8)
 READ = ("MINISBLACK", "RGB")  # photometric interpretations that are taken as they are
 ASSOCIATED, UNASSOCIATED = 1, 2  # alpha, in the colours already or not
@@ -26,10 +34,6 @@ UPRIGHT: dict[int, Callable[[NDArray[Any]], NDArray[Any]]] = {
     7: lambda pixels: np.swapaxes(np.rot90(pixels, 2), 0, 1),
     8: np.rot90,
 }
-
-
-class FileFaultError(ValueError):
-    """An intact file that is not what was asked for; its message is complete."""
 
 
 def chosen_page(count: int, name: str, page: int | None) -> int:
@@ -73,18 +77,19 @@ def read(source: Source, name: str, page: int | None, background: str | None) ->
 
 def _of_file(file: Any, name: str, page: int | None, background: str | None) -> NDArray[Any] | None:
     pages = [one for one in _each_page(file) if not int(one.subfiletype) & COPY_OR_MASK]
-    whole = None if page is not None or len(pages) < 2 else _channels_of_pages(file, len(pages))
+    whole = None if page is not None or len(pages) < 2 else _channels_of_pages(file, len(pages), name)
     if whole is not None:
-        check_pixels(whole.shape[0] * whole.shape[1])
         return whole
     one = pages[chosen_page(len(pages), name, page)]
-    if _is_plain(one) or one.photometric is None or one.photometric.name not in READ:
+    if _is_plain(one) or one.photometric is None or one.photometric.name not in READ or int(one.compression) == LZMA:
         return None
     check_pixels(one.imagewidth * one.imagelength)
     if one.axes not in ("YX", "YXS", "SYX"):
         raise FileFaultError(
             f"an image is one page of a file, got a volume with axes {one.axes} in {name}; pass a slice as an array"
         )
+    check_samples(int(one.imagelength), int(one.imagewidth), int(one.samplesperpixel), one.dtype, name)
+    check_strips(one, name)
     pixels: NDArray[Any] = one.asarray()
     pixels = np.moveaxis(pixels, 0, 2) if one.axes == "SYX" else pixels
     pixels = composited(pixels, one.extrasamples, background)
@@ -111,12 +116,16 @@ def _is_plain(page: Any) -> bool:
     return page.bitspersample in PLAIN_BITS or kind in ("u2", "f4")
 
 
-def _channels_of_pages(file: Any, count: int) -> NDArray[Any] | None:
+def _channels_of_pages(file: Any, count: int, name: str) -> NDArray[Any] | None:
     """Channels (H, W, C), if the metadata says that the pages are channels; None for stacks of slices or times."""
     series = file.series[0]
     longer = "".join(axis for axis, length in zip(series.axes, series.shape, strict=True) if length > 1 or axis in "YX")
     if longer != "CYX" or len(series.pages) != count:
         return None
+    check_pixels(series.shape[-2] * series.shape[-1])
+    check_samples(int(series.shape[-2]), int(series.shape[-1]), count, series.dtype, name)
+    for page in file.pages:
+        check_strips(page, name)
     pixels: NDArray[Any] = series.asarray().reshape(-1, *series.shape[-2:])
     return np.moveaxis(pixels, 0, 2)
 
@@ -127,6 +136,29 @@ def check_pixels(count: int) -> None:
 
     if PIL.Image.MAX_IMAGE_PIXELS is not None and count > 2 * PIL.Image.MAX_IMAGE_PIXELS:
         raise PIL.Image.DecompressionBombError(f"{count} pixels")
+
+
+def check_samples(rows: int, columns: int, channels: int, dtype: Any, name: str) -> None:
+    """Refuse channels and bytes that no image may have, before they are decoded."""
+    if channels > MOST_CHANNELS:
+        raise FileFaultError(
+            f"an image has 1 to {MOST_CHANNELS} channels, got {channels} in {name}; read fewer of them and pass an array"
+        )
+    check_bytes(rows * columns * channels * np.dtype(dtype or np.uint8).itemsize, name)
+
+
+def check_strips(page: Any, name: str) -> None:
+    """Refuse strips or tiles that inflate to more than allowed: without imagecodecs, tifffile inflates them whatever their size."""
+    longest = max(page.databytecounts, default=0)
+    if int(page.compression) not in DEFLATE or MOST_INFLATED * longest <= bounds.MAX_BYTES or find_spec("imagecodecs"):
+        return
+    for offset, length in zip(page.dataoffsets, page.databytecounts, strict=True):
+        page.parent.filehandle.seek(offset)
+        stored, inflated, stream = page.parent.filehandle.read(length), 0, zlib.decompressobj()
+        while stored and not stream.eof:
+            inflated += len(stream.decompress(stored, CHUNK))
+            check_bytes(inflated, name)
+            stored = stream.unconsumed_tail
 
 
 def composited(pixels: NDArray[Any], extra: tuple[int, ...], background: str | None) -> NDArray[Any]:

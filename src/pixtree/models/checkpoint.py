@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pixtree.files import replacing
+from pixtree.files import replacing, write_tensors
 from pixtree.models.backbone import TokenSequence
 from pixtree.models.patch_grids import rotary_embedding
 from pixtree.models.retrofit import retrofit
@@ -29,16 +29,13 @@ BUDGETS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Exactly, AtMos
 
 def save_pretrained(model: PixtreeViT, folder: str | Path) -> None:
     """Write the model into a folder, created if needed; each file whole or not at all."""
-    from safetensors.torch import save_file
-
     config = config_of(model)
     target = Path(folder)
     if target.exists() and not target.is_dir():
         raise NotADirectoryError(f"a checkpoint is a folder, {str(target)!r} is a file; choose another name")
     target.mkdir(parents=True, exist_ok=True)
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    with replacing(target / WEIGHTS) as temporary:
-        save_file(tensors, temporary, {"format": "pt"})
+    write_tensors(target / WEIGHTS, tensors, {"format": "pt"})
     with replacing(target / CONFIG) as temporary:
         temporary.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 

@@ -17,9 +17,19 @@ LARGEST_KEPT = 2**26  # words: 256 MB, about two megapixels
 _pools: dict[int, ThreadPoolExecutor] = {}
 _here = threading.local()
 _kept = threading.local()
+
+
+def _renew_threads() -> None:
+    """In a forked child, which inherits pools but not their threads: our pool is made anew, and torch does without its own.
+
+    An operator of torch would wait forever for OpenMP's threads. The workers of a DataLoader have one thread for that reason.
+    """
+    _pools.clear()
+    torch.set_num_threads(1)
+
+
 if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
-    # A forked child inherits the pool but not its threads; it makes its own.
-    os.register_at_fork(after_in_child=_pools.clear)
+    os.register_at_fork(after_in_child=_renew_threads)
 
 
 def _mark_thread() -> None:

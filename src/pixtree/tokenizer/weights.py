@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from pixtree.files import replacing
+from pixtree.files import write_tensors
 from pixtree.tokenizer.region_encoder import RegionEncoder
 from pixtree.tokenizer.tokenizer import Options, region_encoder
 
@@ -81,11 +81,8 @@ def turned(weights: Weights, compared: int) -> Weights:
 
 def save_weights(regions: RegionEncoder, path: str | Path, about: Mapping[str, str] | None = None) -> None:
     """Write an encoder's tensors as safetensors, whole or not at all."""
-    from safetensors.torch import save_file
-
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in regions.state_dict().items()}
-    with replacing(path) as temporary:
-        save_file(tensors, temporary, {**(about or {}), COMPARED: str(regions.decision.compared)})
+    write_tensors(path, tensors, {**(about or {}), COMPARED: str(regions.decision.compared)})
 
 
 def load_weights(path: str | Path) -> Weights:

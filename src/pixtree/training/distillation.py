@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pixtree.files import replacing, write_json
+from pixtree.files import write_json, write_tensors
 from pixtree.models.coarsening import CoarseViT, coarsen
 from pixtree.models.retrofit import retrofit
 from pixtree.models.timm_import import timm
@@ -151,8 +151,5 @@ def keep_student(student: nn.Module, model: Student, folder: Path) -> None:
         student.save_pretrained(folder)
         return
     assert isinstance(student, CoarseViT)
-    from safetensors.torch import save_file
-
-    with replacing(folder / "model.safetensors") as temporary:
-        save_file({name: one.contiguous() for name, one in student.model.state_dict().items()}, temporary)
+    write_tensors(folder / "model.safetensors", {name: one.contiguous() for name, one in student.model.state_dict().items()})
     write_json(folder / "config.json", {"model": model.name, "compute": model.compute}, indent=1)

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from pixtree.evaluation.label_maps import IGNORED, LabelledImage, LabelledSet
 from pixtree.evaluation.segmentation_measures import segmented
-from pixtree.files import replacing
+from pixtree.files import write_tensors
 from pixtree.models.checkpoint import CONFIG
 from pixtree.models.segmentation import Segmenter, TokenLogits
 from pixtree.models.timm_import import timm
@@ -167,11 +167,8 @@ def _inside(pattern: str) -> str:
 
 def keep_segmenter(segmenter: Segmenter, model: Model, folder: Path) -> None:
     """Write the model as other recipes do, and the head next to it."""
-    from safetensors.torch import save_file
-
     keep(segmenter.model, model, folder)
-    with replacing(folder / HEAD) as temporary:
-        save_file({name: value.detach().cpu().contiguous() for name, value in segmenter.head.state_dict().items()}, temporary)
+    write_tensors(folder / HEAD, {name: value.detach().cpu().contiguous() for name, value in segmenter.head.state_dict().items()})
 
 
 def load_segmenter(folder: str | Path) -> Segmenter:

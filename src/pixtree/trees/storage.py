@@ -2,10 +2,12 @@
 
 A stored tree is checked before any kernel touches it: kernels trust their indices and would read outside of the arrays. All checks
 are linear in the nodes. That nodes are connected is checked for pairs of pixels only; checking it for every node would take as long
-as loading the file.
+as loading the file. Sizes are checked from the headers of the arrays, before any array is read: a few kilobytes of a zip file may
+unpack to gigabytes.
 """
 
 import os
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from pixtree.files import replacing
+from pixtree.images.bounds import FileFaultError, check_bytes, is_machine_fault
 from pixtree.kernels.image.planes import LARGEST_VARIANCE_RATIO
 from pixtree.kernels.tree import Cost, Energy, MergeRule
 from pixtree.trees.structure import TreeStructure
@@ -34,6 +37,8 @@ DTYPES = {
 FORMAT_VERSION = 1
 LONGEST_REASON = 120  # characters of a reader's complaint, which may quote a whole header
 _STORED = tuple(DTYPES)
+SHORT = ("version", "shape", "rule", "coordinates")
+MOST_SHORT = 64  # numbers in one of these
 _READ = ("version", "shape", "rule", "mask", "coordinates", *_STORED)
 
 
@@ -53,17 +58,9 @@ def write_tree(tree: TreeStructure, path: str | os.PathLike[str]) -> None:
 def read_fields(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The fields of a tree that `write_tree` wrote, by name; a damaged tree is refused before any kernel sees it."""
     data = _read_arrays(path)
-    version = data.get("version", np.array(-1))
-    if version.shape != () or version.dtype.kind not in "iu" or int(version) != FORMAT_VERSION:
-        got = version.tolist() if version.shape == () and version.dtype.kind in "iuf" else f"{version.dtype} {version.shape}"
-        raise ValueError(
-            f"expected a tree of format version {FORMAT_VERSION}, got {got if 'version' in data else 'none'} in {str(path)!r}; "
-            "save it again with this pixtree"
-        )
-    missing = [name for name in ("shape", "rule", *_STORED) if name not in data]
-    fault = f"expected a whole tree, got one without {', '.join(missing)}" if missing else fault_of_tree(data)
+    fault = fault_of_tree(data)
     if fault is not None:
-        raise ValueError(f"{fault} in {str(path)!r}; the file is damaged, save the tree again with tree.save")
+        raise _damaged(fault, path)
     return {
         "shape": (int(data["shape"][0]), int(data["shape"][1])),
         "mask": torch.from_numpy(data["mask"]) if "mask" in data else None,
@@ -80,11 +77,61 @@ def _read_arrays(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     if not Path(path).is_file():  # reading a pipe would wait for ever
         raise ValueError(f"expected a tree saved as .npz, got {str(path)!r}, which is not a regular file; give the path of a file")
     try:
+        with zipfile.ZipFile(path) as archive:
+            forms = {name: _empty_like(archive, name) for name in _READ if f"{name}.npy" in archive.namelist()}
+        check_bytes(sum(array.nbytes for array in forms.values()), repr(str(path)))
         with np.load(path, allow_pickle=False) as stored:
-            return {name: np.asarray(stored[name], order="C") for name in _READ if name in stored.files}
+            data = forms | {name: _whole(stored, name) for name in SHORT if name in forms and forms[name].size <= MOST_SHORT}
+            _check_version(data, path)
+            _check_form(data, stored, path)
+            return data | {name: _whole(stored, name) for name in _STORED}
+    except FileFaultError:
+        raise
     except Exception as error:  # the readers of zip files and of array headers raise anything, depending on the damage
+        if is_machine_fault(error):
+            raise
         reason = " ".join(str(error).split())[:LONGEST_REASON] or type(error).__name__
         raise ValueError(f"expected a tree saved as .npz, got {str(path)!r} ({reason}); save it again with tree.save") from None
+
+
+def _empty_like(archive: zipfile.ZipFile, name: str) -> Array:
+    """Zeros of the type and shape of a stored array, by its header; they take no memory."""
+    with archive.open(f"{name}.npy") as file:
+        version = np.lib.format.read_magic(file)
+        if version != (1, 0):  # what numpy writes for such arrays; headers of later versions may be of any length
+            raise ValueError(f"{name} has format {version}")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    return np.broadcast_to(np.zeros((), dtype), shape)
+
+
+def _whole(stored: Any, name: str) -> Array:
+    return np.asarray(stored[name], order="C")
+
+
+def _check_version(data: Mapping[str, Array], path: str | os.PathLike[str]) -> None:
+    version = data.get("version", np.array(-1))
+    if version.shape != () or version.dtype.kind not in "iu" or int(version) != FORMAT_VERSION:
+        got = version.tolist() if version.shape == () and version.dtype.kind in "iuf" else f"{version.dtype} {version.shape}"
+        raise FileFaultError(
+            f"expected a tree of format version {FORMAT_VERSION}, got {got if 'version' in data else 'none'} in {str(path)!r}; "
+            "save it again with this pixtree"
+        )
+
+
+def _check_form(data: dict[str, Array], stored: Any, path: str | os.PathLike[str]) -> None:
+    """Check all types and shapes. The mask is read for it, since its pixels decide about the other shapes."""
+    missing = [name for name in ("shape", "rule", *_STORED) if name not in data]
+    if missing:
+        raise _damaged(f"expected a whole tree, got one without {', '.join(missing)}", path)
+    if "mask" in data and data["mask"].dtype == np.bool_:
+        data["mask"] = _whole(stored, "mask")
+    fault = next(_form(data), None)
+    if fault is not None:
+        raise _damaged(fault, path)
+
+
+def _damaged(fault: str, path: str | os.PathLike[str]) -> FileFaultError:
+    return FileFaultError(f"{fault} in {str(path)!r}; the file is damaged, save the tree again with tree.save")
 
 
 def fault_of_tree(data: Mapping[str, Array]) -> str | None:

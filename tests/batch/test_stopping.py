@@ -1,0 +1,117 @@
+"""Processes that hang, are stopped or are told to end: they are named, given up, or gone in seconds, and leave nothing."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any, NamedTuple
+
+import psutil
+import pytest
+from corpora import rows_in, write_shard
+
+from pixtree.batch import Summary, engines, run, work
+
+# Spawned processes know the task from here. An image that is called slow takes a minute, and one called stopped stops its process.
+TASK = """
+import sys
+if '--multiprocessing-fork' in sys.argv or '-c' in sys.argv:
+    import hashlib, os, signal, time
+    import pixtree.batch.work as work
+    def stub(image, **_):
+        if "slow" in image.name:
+            time.sleep(60)
+        if "stopped" in image.name:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return work.Made({".txt": hashlib.sha256(image.read()).hexdigest().encode()}, {})
+    work.TASKS["stub"] = ({}, stub)
+"""
+PROGRAM = "import sys; from pixtree.cli.errors import end_in_order; end_in_order(); from pixtree.batch import run\n"
+PROGRAM += "run('stub', sys.argv[1], sys.argv[2], workers=1, timeout=100)\n"
+
+
+def task_known_to_all(folder, patch):
+    """A folder for images, and the task in all processes."""
+    (folder / "site").mkdir()
+    (folder / "site" / "sitecustomize.py").write_text(TASK)
+    patch.setenv("PYTHONPATH", os.pathsep.join([str(folder / "site"), *sys.path]))
+    patch.setitem(work.TASKS, "stub", ({}, print))  # other processes run it
+    (folder / "photos").mkdir()
+    return folder / "photos"
+
+
+class Given(NamedTuple):
+    """A run with an image that takes too long and one that stops its process."""
+
+    came: Summary
+    rows: dict[str, dict[str, Any]]
+    warnings: list[str]
+    seconds: float
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("given")
+    messages = []
+    handler = logging.Handler()
+    handler.emit = lambda record: messages.append(record.getMessage())
+    with pytest.MonkeyPatch.context() as patch:
+        photos = task_known_to_all(folder, patch)
+        for name in ("a", "slow", "stopped", "z"):
+            (photos / f"{name}.png").write_bytes(name.encode())
+        patch.setattr(engines, "PATIENCE", 0.5)
+        engines.logger.addHandler(handler)
+        begun = time.monotonic()
+        came = run("stub", photos, folder / "made", workers=1, timeout=2)
+        engines.logger.removeHandler(handler)
+    return Given(came, {row["key"]: row for row in rows_in(folder / "made")}, messages, time.monotonic() - begun)
+
+
+def test_images_that_take_longer_than_the_timeout_are_given_up_and_the_rest_is_done(given):
+    assert (given.came.done, given.came.failed) == (2, 2)
+    assert given.seconds < 50  # an image that is slow takes a minute
+    for name in ("slow", "stopped"):
+        reason = "it took longer than the timeout; allow more time or look at the image"
+        assert given.rows[name] == {"key": name, "status": "failed", "error": reason}
+
+
+def test_a_process_that_is_stopped_is_named_once(given):
+    (words,) = [message for message in given.warnings if "'stopped'" in message]
+    assert "which is stopped, has been at 'stopped' of part part-0 for" in words
+
+
+def test_a_timeout_is_a_number_of_seconds_of_the_pool(tmp_path, monkeypatch):
+    photos = task_known_to_all(tmp_path, monkeypatch)
+    for words in ({"timeout": 0}, {"timeout": 5, "engine": "ray"}):
+        with pytest.raises(ValueError, match="timeout= is a number of seconds"):
+            run("stub", photos, tmp_path / "made", **words)
+
+
+def _started(shards, made):
+    """A driver whose process is at the slow image."""
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(shards), str(made)], start_new_session=True)
+    trace, deadline = made / "manifest" / "parts" / "x.at", time.monotonic() + 120
+    while time.monotonic() < deadline and not (trace.is_file() and '"slow"' in trace.read_text()):
+        time.sleep(0.05)
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_run_and_its_process_within_five_seconds_and_leaves_no_temporary_file(tmp_path, monkeypatch, number):
+    task_known_to_all(tmp_path, monkeypatch)
+    write_shard(tmp_path / "shards" / "x.tar", [("a.png", b"1"), ("slow.png", b"2")])
+    made = tmp_path / "made"
+    process = _started(tmp_path / "shards", made)
+    assert list(made.rglob(".pixtree-*"))
+    children = psutil.Process(process.pid).children(recursive=True)
+    begun = time.monotonic()
+    process.send_signal(number)
+    code = process.wait(30)
+    assert time.monotonic() - begun < 5
+    assert code != 0
+    _, alive = psutil.wait_procs(children, timeout=3)
+    assert alive == []
+    assert list(made.rglob(".pixtree-*")) == []
+    assert list((made / "manifest").glob("lock*")) == []

@@ -18,11 +18,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 MEBIBYTE = 1 << 20
 MOST_THREADS = 4  # each keeps the kernels' scratch memory
 LARGEST_HEAD = 16_384  # bytes of a request's first line and headers
-UNREAD = (408, 411, 413, 431)  # statuses of requests whose body is not read, or not completely
+UNREAD = (400, 403, 408, 411, 413, 431)  # statuses of requests whose body is not read, or not completely
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+SAFE = ("GET", "HEAD", "OPTIONS")  # methods that change nothing and need no body
 HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -102,23 +103,29 @@ class Intake:
             raise busy()
         self._held += length
         try:
-            yield await self._read(request)
+            yield await self._read(request, length)
         finally:
             self._held -= length
 
-    async def _read(self, request: Request) -> bytes:
+    async def _read(self, request: Request, length: int) -> bytes:
+        """The body, which is counted here too: its memory must not depend on how well the protocol checks the headers."""
+        content = bytearray()
         try:
             async with asyncio.timeout(self._limits.upload_seconds):
-                return b"".join([chunk async for chunk in request.stream()])
+                async for chunk in request.stream():
+                    content += chunk
+                    if len(content) > length:
+                        raise RefusedError(400, f"a body has its length, this one announced {length} bytes and has more; correct it")
         except TimeoutError:
             seconds = f"{self._limits.upload_seconds:g}"
             raise RefusedError(408, f"an image must arrive in {seconds} seconds, this one did not; send a smaller one") from None
         except ClientDisconnect:
             raise RefusedError(400, "the connection ended before the image did; send it again") from None
+        return bytes(content)
 
 
 def _length(request: Request, most: int) -> int:
-    """The announced length, which the protocol enforces."""
+    """The announced length."""
     text = request.headers.get("content-length", "")
     if not text.isdecimal():
         raise RefusedError(411, "a request must announce the length of its body, this one does not; send Content-Length")
@@ -182,11 +189,13 @@ class Protection:
                     headers.setdefault(name, value)
             await send(message)
 
-        refusal = self._refusal(Headers(scope=scope), len(scope.get("raw_path", b"")) + len(scope["query_string"]))
+        headers = Headers(scope=scope)
+        address = len(scope.get("raw_path", b"")) + len(scope["query_string"])
+        refusal = _framing_refusal(scope["method"], headers) or self._refusal(scope["method"], headers, address)
         answer = self.app if refusal is None else refusal.response()
         await answer(scope, receive, guarded)
 
-    def _refusal(self, headers: Headers, address: int) -> RefusedError | None:
+    def _refusal(self, method: str, headers: Headers, address: int) -> RefusedError | None:
         """Why a request with these headers, and an address of this many bytes, is refused, if it is."""
         size = address + sum(len(name) + len(value) for name, value in headers.raw)
         if size > LARGEST_HEAD:  # h11 limits only heads that arrive in pieces
@@ -195,6 +204,28 @@ class Protection:
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
         if self.hosts and name.strip("[]") not in self.hosts:
             return RefusedError(421, f"this server answers to {', '.join(self.hosts)}, not to another name; correct the address")
-        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and headers.get("sec-fetch-mode") != "navigate":
+        is_embedded = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+        is_foreign = is_embedded and headers.get("sec-fetch-mode") != "navigate"
+        if is_foreign or (method not in SAFE and not _is_own_origin(headers)):
             return RefusedError(403, "this server answers its own page only; open its address in a browser")
         return None
+
+
+def _is_own_origin(headers: Headers) -> bool:
+    """Whether the page that sent a request came from this server; programs, unlike browsers, name no origin."""
+    origin = headers.get("origin")
+    return origin is None or origin.partition("://")[2].lower() == headers.get("host", "").lower() != ""
+
+
+def _framing_refusal(method: str, headers: Headers) -> RefusedError | None:
+    """Why a request does not make clear where its body ends, if it does not.
+
+    h11 lets `transfer-encoding` override `content-length`, so a body could be far longer than it announced.
+    """
+    if "transfer-encoding" in headers and "content-length" in headers:
+        return RefusedError(400, "a request has one length, this one has Content-Length and Transfer-Encoding; send the first only")
+    if "transfer-encoding" in headers:
+        return RefusedError(411, "a request must announce the length of its body, this one does not; send Content-Length")
+    if method in SAFE and headers.get("content-length", "0") != "0":
+        return RefusedError(400, f"a {method} request has no body, this one announces one; leave it out")
+    return None

@@ -44,7 +44,9 @@ class Limits:
     upload_bytes, upload_pixels: of one file. intake_bytes: of all files that are being received or wait for their tree.
     session_bytes: of all trees that are kept; the least recently used ones are dropped first.
     waiting: requests for computations that may wait or run at once. json_bytes: of a request that is not a file.
-    header_seconds, upload_seconds, answer_seconds: for the head of a request, for its body, and for the computation.
+    connections, address_connections: of all clients, and of one address.
+    header_seconds, upload_seconds, answer_seconds, download_seconds: for the head of a request, for its body, for the computation,
+    and for the client to read the answer.
     """
 
     side: int = 1024
@@ -55,9 +57,12 @@ class Limits:
     session_bytes: int = 512 * MEBIBYTE
     waiting: int = 64
     json_bytes: int = MEBIBYTE
+    connections: int = 512
+    address_connections: int = 64
     header_seconds: float = 10.0
     upload_seconds: float = 30.0
     answer_seconds: float = 60.0
+    download_seconds: float = 60.0
 
 
 class Form(BaseModel):
@@ -115,7 +120,7 @@ class Intake:
                 async for chunk in request.stream():
                     content += chunk
                     if len(content) > length:
-                        raise RefusedError(400, f"a body has its length, this one announced {length} bytes and has more; correct it")
+                        raise RefusedError(400, f"this body announced {length} bytes and has more; correct its Content-Length")
         except TimeoutError:
             seconds = f"{self._limits.upload_seconds:g}"
             raise RefusedError(408, f"an image must arrive in {seconds} seconds, this one did not; send a smaller one") from None

@@ -244,6 +244,9 @@ def test_files_that_wait_are_bounded_in_bytes():
         with socket.create_connection((HOST, port)) as line:
             line.sendall(head)
             time.sleep(0.3)
+            assert upload(port, SMALL)[0] == 200  # bytes that are announced but not sent keep nobody out
+            line.sendall(bytes(19_000))
+            time.sleep(0.3)
             found, _ = talk(port, head + bytes(20_000))
             assert found.startswith(b"HTTP/1.1 503")
         time.sleep(0.3)

@@ -1,12 +1,10 @@
-"""Limits of the server and how they are kept: refused requests, bounded bodies and computations, and isolating headers."""
+"""Limits of the server, refused requests, bounded bodies, and isolating headers."""
 
 import asyncio
-import os
-from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from fastapi import Request
 from fastapi.responses import JSONResponse
@@ -16,9 +14,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MEBIBYTE = 1 << 20
-MOST_THREADS = 4  # each keeps the kernels' scratch memory
 LARGEST_HEAD = 16_384  # bytes of a request's first line and headers
-UNREAD = (400, 403, 408, 411, 413, 431)  # statuses of requests whose body is not read, or not completely
+UNREAD = (400, 403, 408, 411, 413, 431, 503)  # statuses of requests whose body is not read, or not completely
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -33,7 +30,6 @@ HEADERS = {
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
     "cache-control": "no-store",
 }
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,7 @@ class Limits:
     waiting: requests for computations that may wait or run at once. json_bytes: of a request that is not a file.
     connections, address_connections: of all clients, and of one address.
     header_seconds, upload_seconds, answer_seconds, download_seconds: for the head of a request, for its body, for the computation,
-    and for the client to read the answer.
+    and for the client to read the answer. drawing_seconds: for the computation of a drawing.
     """
 
     side: int = 1024
@@ -63,6 +59,7 @@ class Limits:
     upload_seconds: float = 30.0
     answer_seconds: float = 60.0
     download_seconds: float = 60.0
+    drawing_seconds: float = 20.0
 
 
 class Form(BaseModel):
@@ -102,31 +99,36 @@ class Intake:
 
     @asynccontextmanager
     async def body(self, request: Request, most: int) -> AsyncIterator[bytes]:
-        """The body of a request of at most `most` bytes; its memory counts until the block ends."""
+        """The body of a request of at most `most` bytes; its memory counts until the block ends.
+
+        What has arrived counts, not what is announced: clients that announce much and send nothing must not keep others out.
+        """
         length = _length(request, most)
         if self._held + length > self._limits.intake_bytes:
             raise busy()
-        self._held += length
-        try:
-            yield await self._read(request, length)
-        finally:
-            self._held -= length
-
-    async def _read(self, request: Request, length: int) -> bytes:
-        """The body, which is counted here too: its memory must not depend on how well the protocol checks the headers."""
         content = bytearray()
+        try:
+            await self._read(request, length, content)
+            yield bytes(content)
+        finally:
+            self._held -= len(content)
+
+    async def _read(self, request: Request, length: int, content: bytearray) -> None:
+        """Append the body to `content`, and count it: memory must not depend on how well the protocol checks the headers."""
         try:
             async with asyncio.timeout(self._limits.upload_seconds):
                 async for chunk in request.stream():
-                    content += chunk
-                    if len(content) > length:
+                    if len(content) + len(chunk) > length:
                         raise RefusedError(400, f"this body announced {length} bytes and has more; correct its Content-Length")
+                    if self._held + len(chunk) > self._limits.intake_bytes:
+                        raise busy()
+                    content += chunk
+                    self._held += len(chunk)
         except TimeoutError:
             seconds = f"{self._limits.upload_seconds:g}"
             raise RefusedError(408, f"an image must arrive in {seconds} seconds, this one did not; send a smaller one") from None
         except ClientDisconnect:
             raise RefusedError(400, "the connection ended before the image did; send it again") from None
-        return bytes(content)
 
 
 def _length(request: Request, most: int) -> int:
@@ -140,36 +142,6 @@ def _length(request: Request, most: int) -> int:
     if int(text) == 0:
         raise RefusedError(422, "a request needs a body, this one is empty; choose another file")
     return int(text)
-
-
-class Workers:
-    """A few threads with a bounded queue. Kernels cannot be interrupted: one that times out runs on, and counts until it ends."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits, self._waiting = limits, 0
-        self._pool = ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1), "pixtree-app")
-
-    async def run(self, function: Callable[..., Result], *arguments: Any) -> Result:
-        """The function's result, computed by a worker; refused if too many requests wait or it takes too long."""
-        if self._waiting >= self._limits.waiting:
-            raise busy()
-        self._waiting += 1
-        future = asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
-        future.add_done_callback(self._done)
-        try:
-            return await asyncio.wait_for(asyncio.shield(future), self._limits.answer_seconds)
-        except TimeoutError:
-            seconds = f"{self._limits.answer_seconds:g}"
-            raise RefusedError(503, f"an answer may take {seconds} seconds, this one takes longer; ask for less") from None
-
-    def _done(self, future: "asyncio.Future[Any]") -> None:
-        self._waiting -= 1
-        if not future.cancelled():
-            future.exception()  # retrieved, so that asyncio does not report the error of an abandoned answer
-
-    def close(self) -> None:
-        """Drop waiting requests; running ones finish."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 class Protection:

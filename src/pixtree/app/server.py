@@ -33,7 +33,7 @@ def create_app(limits: Limits | None = None, *, model: Any = None, hosts: Sequen
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Limits]]:
-        warming = asyncio.create_task(service.workers.run(warm_up, service.limits))
+        warming = asyncio.create_task(service.workers.run(None, warm_up, service.limits))
         yield {"limits": service.limits}  # which connections see before any request
         service.workers.close()
         warming.cancel()
@@ -87,6 +87,7 @@ def server_of(app: FastAPI, host: str, port: int, *, quiet: bool = True) -> uvic
         ws="none",
         log_level="warning" if quiet else "info",
         server_header=False,
+        proxy_headers=False,  # limits apply to the address that is connected, whatever it says of itself
         h11_max_incomplete_event_size=LARGEST_HEAD,
         timeout_graceful_shutdown=2,
     )

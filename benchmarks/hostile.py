@@ -33,6 +33,7 @@ SETTLE = 75.0  # seconds after which every deadline of the server is over
 HEAD = b"POST /api/trees HTTP/1.1\r\nhost: localhost\r\n"
 PAGE = b"GET /static/main.js HTTP/1.1\r\nhost: localhost\r\n\r\n"
 CLICK = {"marks": [{"inside": True, "points": [[60, 80]]}]}
+MEASURES = ("src/pixtree/app",)  # which the server's process loads
 PACKAGES = ("pixtree", "fastapi", "uvicorn", "h11", "torch", "numpy", "numba")
 Line = socket.socket
 Hostile = Callable[[Line, float], None]

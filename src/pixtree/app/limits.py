@@ -59,7 +59,7 @@ class Limits:
     upload_seconds: float = 30.0
     answer_seconds: float = 60.0
     download_seconds: float = 60.0
-    drawing_seconds: float = 20.0
+    drawing_seconds: float = 30.0
 
 
 class Form(BaseModel):

@@ -1,8 +1,9 @@
 """Connections that wait, trickle, never read or come in hundreds: each ends in time, and others are answered meanwhile."""
 
+import http.client
 import socket
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 
 import pytest
 from running import HOST, request, running
@@ -50,11 +51,14 @@ def test_every_head_has_a_deadline_however_its_bytes_come(port, first, step):
 
 
 def test_a_kept_connection_serves_one_request_after_another(port):
-    with connected(port, HOST) as line:
+    with closing(http.client.HTTPConnection(HOST, port, timeout=10)) as line:
+        line.connect()
+        kept = line.sock
         for _ in range(4):
             time.sleep(0.6)  # less than a head may take, and more than one deadline in all
-            line.sendall(PAGE)
-            assert line.recv(65536).startswith(b"HTTP/1.1 200")
+            line.request("GET", "/api/about")
+            answer = line.getresponse()
+            assert (answer.status, len(answer.read()) > 0, line.sock) == (200, True, kept)
 
 
 def test_connections_of_one_address_do_not_keep_others_out(port):

@@ -163,6 +163,18 @@ def test_a_full_queue_refuses_the_address_that_has_most_in_it():
     assert together(scene, waiting=4) == [bool, bool, bool, RefusedError]
 
 
+def test_closing_ends_what_waits_and_what_runs():
+    async def scene(team):
+        began, ended = threading.Event(), threading.Event()
+        jobs = [asyncio.create_task(team.run(Client("a"), steps, began, ended, seconds=1)) for _ in range(2)]
+        await soon(began.is_set)
+        team.close()
+        await soon(ended.is_set)
+        return [type(one) for one in await asyncio.gather(*jobs, return_exceptions=True)]
+
+    assert together(scene) == [RefusedError, RefusedError]
+
+
 def test_drawings_are_limited_in_points_bytes_and_time():
     with running(Limits(drawing_seconds=0.001, regions=50)) as port:
         _, name, _ = upload(port, png(NOISE))

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -83,7 +84,10 @@ class Workers:
 
     def close(self) -> None:
         """Drop waiting computations; running ones end at their next step."""
-        for job in (*self._waiting, *self._running):
+        for job in self._waiting:
+            job.answer.set_exception(busy())
+        self._waiting.clear()
+        for job in self._running:
             job.is_wanted = False
         self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -117,7 +121,7 @@ class Workers:
             self._running.add(job)
             job.started = time.monotonic()
             future = asyncio.get_running_loop().run_in_executor(self._pool, job.compute)
-            future.add_done_callback(lambda done, job=job: self._done(job, done))  # type: ignore[misc]
+            future.add_done_callback(partial(self._done, job))
 
     def _done(self, job: Job, future: "asyncio.Future[Any]") -> None:
         self._running.discard(job)
@@ -125,8 +129,11 @@ class Workers:
         if job.address != OWN:
             self._used[job.address] = (self._remembered(job.address, now) + now - job.started, now)
         fault = None if future.cancelled() else future.exception()
-        if not job.answer.done() and job.is_wanted:
-            job.answer.set_exception(fault) if fault else job.answer.set_result(future.result())
+        if job.is_wanted and not job.answer.done():
+            if fault is None:
+                job.answer.set_result(future.result())
+            else:
+                job.answer.set_exception(fault)
         self._start()
 
     def _seconds(self) -> dict[str, float]:

@@ -113,6 +113,14 @@ def test_a_damaged_config_is_refused_in_one_sentence(tmp_path, intact, path, val
     assert len(words) < 500
 
 
+def test_a_model_that_could_not_be_loaded_is_not_saved(tmp_path):
+    model = pixtree.retrofit("vit_tiny_patch16_224", tokens=9, img_size=64, **SMALL)
+    model.model_args["drop_rate"] = float("nan")
+    with pytest.raises(ValueError, match="expected a config in JSON"):
+        model.save_pretrained(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 TEXTS = [b"", b"[]", b"null", b"\xff\xfe", b'{"library": "pixtree"', b'{"library": NaN}', b"[" * 100_000, b" " * (2 << 20), b"3"]
 
 

@@ -98,9 +98,10 @@ def config_of(model: PixtreeViT) -> dict[str, Any]:
         "image_size": list(model.image_size),
     }
     try:
-        json.dumps(config)
+        text = json.dumps(config)
     except TypeError as error:
         raise ValueError(f"a config holds plain values, got others ({error}); create the model with numbers and names") from None
+    parsed_config(text.encode(), CONFIG)  # nothing is written that could not be read
     if model.model_args is None:
         _check_rebuilt(model, config)
     return config

@@ -1,5 +1,6 @@
 """Strangers: bombs, wrong files, huge heads, slow clients and floods are refused in one sentence, and the server lives on."""
 
+import asyncio
 import io
 import socket
 import struct
@@ -10,10 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from fastapi import Request
 from PIL import Image
 from running import HOST, png, request, running, sentence, upload
 
-from pixtree.app.limits import POLICY, Limits
+from pixtree.app.limits import POLICY, Intake, Limits, RefusedError
 
 SMALL = png(np.arange(48, dtype=np.uint8).reshape(4, 4, 3))
 
@@ -101,6 +103,19 @@ def test_a_name_that_is_not_ours_and_other_pages_get_nothing(port):
     assert (status, "its own page" in sentence(body)) == (403, True)
 
 
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://localhost:1", "https://127.0.0.1", "nonsense", ""])
+@pytest.mark.parametrize("path", ["/api/trees", "/api/trees/x/select", "/nowhere"])
+def test_a_post_from_a_foreign_origin_is_refused(port, origin, path):
+    status, _, body = request(port, "POST", path, SMALL, {"origin": origin})
+    assert status == 403
+    assert "its own page" in sentence(body)
+
+
+def test_a_post_of_the_own_page_or_without_an_origin_is_answered(port):
+    for headers in ({"origin": f"http://{HOST}:{port}"}, {"origin": f"http://LOCALHOST:{port}", "host": f"localhost:{port}"}, {}):
+        assert request(port, "POST", "/api/trees", SMALL, headers)[0] == 200
+
+
 @pytest.mark.parametrize("path", ["/", "/static/main.js", "/api/about", "/nowhere", "/api/trees/x/cut?tokens=5"])
 def test_every_answer_has_a_strict_policy(port, path):
     headers = request(port, "GET", path)[1]
@@ -152,6 +167,46 @@ def test_a_body_of_unknown_length_is_refused(port):
     assert found.startswith(b"HTTP/1.1 411")
 
 
+POST = b"POST /api/trees HTTP/1.1\r\nhost: localhost\r\n"
+CONFLICTS = {
+    "both": POST + b"content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n",
+    "both, the other way round": POST + b"Transfer-Encoding: Chunked\r\nContent-Length: 5\r\n\r\n",
+    "two lengths": POST + b"content-length: 5\r\ncontent-length: 6\r\n\r\n",
+    "HTTP/1.0": POST.replace(b"1.1", b"1.0") + b"content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n",
+    "a body of a GET": b"GET / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000000\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("what", CONFLICTS)
+def test_conflicting_lengths_are_refused_before_any_of_the_body_is_read(port, what):
+    pushed = 0
+    with socket.create_connection((HOST, port), timeout=10) as line:
+        line.sendall(CONFLICTS[what])
+        try:
+            while pushed < 1 << 26:  # 64 MB, of 0.2 that are allowed
+                line.sendall(b"10000\r\n" + bytes(0x10000) + b"\r\n")
+                pushed += 0x10000
+        except ConnectionError:
+            pass
+    assert pushed < 1 << 24  # what the kernel's buffers take
+    assert talk(port, CONFLICTS[what])[0].startswith(b"HTTP/1.1 400")
+
+
+def test_bytes_are_counted_whatever_the_headers_say():
+    async def received():
+        return pieces.pop() if pieces else {"type": "http.request", "body": b"", "more_body": False}
+
+    async def read():
+        scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"content-length", b"10")]}
+        async with Intake(Limits()).body(Request(scope, received), 100) as content:
+            return content
+
+    pieces = [{"type": "http.request", "body": bytes(8), "more_body": True} for _ in range(1000)]
+    with pytest.raises(RefusedError, match="announced 10 bytes") as refusal:
+        asyncio.run(read())
+    assert (refusal.value.status, len(pieces)) == (400, 998)
+
+
 def test_clients_that_leave_halfway_are_forgotten(port):
     for _ in range(20):
         with socket.create_connection((HOST, port)) as line:
@@ -188,6 +243,9 @@ def test_files_that_wait_are_bounded_in_bytes():
         head = b"POST /api/trees HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 20000\r\n\r\n"
         with socket.create_connection((HOST, port)) as line:
             line.sendall(head)
+            time.sleep(0.3)
+            assert upload(port, SMALL)[0] == 200  # bytes that are announced but not sent keep nobody out
+            line.sendall(bytes(19_000))
             time.sleep(0.3)
             found, _ = talk(port, head + bytes(20_000))
             assert found.startswith(b"HTTP/1.1 503")

@@ -86,6 +86,12 @@ def test_pictures_that_are_no_label_maps_are_refused(people, other):
     np.save(other / "coffee.npy", np.zeros((64, 96, 3), np.uint8))
     with pytest.raises(ValueError, match=r"a label map is \(H, W\) integers, got uint8 of shape \(64, 96, 3\) in coffee.npy"):
         label_folder("other", other, photos).labels("coffee")
+    np.save(other / "coffee.npy", np.zeros((0, 96), np.uint8))
+    with pytest.raises(ValueError, match=r"a label map is \(H, W\) integers, got uint8 of shape \(0, 96\) in coffee.npy"):
+        label_folder("other", other, photos).labels("coffee")
+    (other / "coffee.npy").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"an intact image is needed, got .*coffee.npy"):
+        label_folder("other", other, photos).labels("coffee")
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,37 @@ def test_what_has_no_tiles_is_refused_in_one_sentence(tmp_path, reader, source, 
         raster.read(0, 0, 5, 5)
 
 
+SHAPES = [(12,), (), (0,), (0, 5), (5, 0), (5, 5, 0), (5, 5, 65), (2, 3, 4, 5)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_npy_files_and_arrays_that_are_no_image_are_refused_as_they_are_opened(tmp_path, shape):
+    np.save(tmp_path / "a.npy", np.zeros(shape, np.uint8))
+    for source in (tmp_path / "a.npy", np.zeros(shape, np.uint8)):
+        with pytest.raises(ValueError, match=r"an image in tiles .*got .*; (reshape|pass)") as fault, opened(source):
+            pass
+        assert "\n" not in str(fault.value)
+
+
+@pytest.mark.parametrize("content", ["", "header", "archive", "objects", "text"])
+def test_damaged_npy_files_are_refused_in_one_sentence(tmp_path, content):
+    path = tmp_path / "a.npy"
+    np.save(path, np.zeros((20, 20), np.uint8))
+    match content:
+        case "archive":
+            with path.open("wb") as file:
+                np.savez(file, a=np.zeros((20, 20)))
+        case "objects":
+            np.save(path, np.array([[{}]], object), allow_pickle=True)
+        case "header":
+            path.write_bytes(path.read_bytes()[:90])
+        case _:
+            path.write_text(content)
+    with pytest.raises(ValueError, match=r"a\.npy.*; ") as fault, opened(path):
+        pass
+    assert "\n" not in str(fault.value)
+
+
 def test_tiles_of_a_file_that_are_bombs_are_refused(tmp_path, reader, monkeypatch):
     import PIL.Image
 

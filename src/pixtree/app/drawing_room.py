@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field, model_validator
 
 from pixtree.app.limits import Form
@@ -25,8 +25,8 @@ class Wanted(Form):
     """One drawing: exactly one of three budgets."""
 
     paths: int | None = Field(None, ge=1, le=5000)
-    points: int | None = Field(None, ge=50, le=200_000)
-    bytes: int | None = Field(None, ge=1000, le=2_000_000)
+    points: int | None = Field(None, ge=50, le=100_000)
+    bytes: int | None = Field(None, ge=1000, le=1_000_000)
     look: Literal["detailed", "smooth", "poster", "icon", "sketch"] = "detailed"
     fast: bool = False
 
@@ -38,10 +38,10 @@ class Wanted(Form):
 
 
 @router.get("/api/trees/{name}/drawing")
-async def drawing(name: str, wanted: Annotated[Wanted, Query()], service: Shared) -> Response:
+async def drawing(name: str, request: Request, wanted: Annotated[Wanted, Query()], service: Shared) -> Response:
     """The drawing as SVG, with its figures in headers x-pixtree-paths, -points, -bytes and -psnr."""
     session = service.sessions.get(name)
-    text, numbers = await service.workers.run(_drawn, session, wanted)
+    text, numbers = await service.workers.run(request, _drawn, session, wanted, seconds=service.limits.drawing_seconds)
     return Response(text, media_type="image/svg+xml", headers={f"x-pixtree-{key}": value for key, value in numbers.items()})
 
 

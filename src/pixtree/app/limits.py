@@ -1,12 +1,10 @@
-"""Limits of the server and how they are kept: refused requests, bounded bodies and computations, and isolating headers."""
+"""Limits of the server, refused requests, bounded bodies, and isolating headers."""
 
 import asyncio
-import os
-from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from fastapi import Request
 from fastapi.responses import JSONResponse
@@ -16,13 +14,13 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MEBIBYTE = 1 << 20
-MOST_THREADS = 4  # each keeps the kernels' scratch memory
 LARGEST_HEAD = 16_384  # bytes of a request's first line and headers
-UNREAD = (408, 411, 413, 431)  # statuses of requests whose body is not read, or not completely
+UNREAD = (400, 403, 408, 411, 413, 431, 503)  # statuses of requests whose body is not read, or not completely
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+SAFE = ("GET", "HEAD", "OPTIONS")  # methods that change nothing and need no body
 HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -32,7 +30,6 @@ HEADERS = {
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
     "cache-control": "no-store",
 }
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,9 @@ class Limits:
     upload_bytes, upload_pixels: of one file. intake_bytes: of all files that are being received or wait for their tree.
     session_bytes: of all trees that are kept; the least recently used ones are dropped first.
     waiting: requests for computations that may wait or run at once. json_bytes: of a request that is not a file.
-    header_seconds, upload_seconds, answer_seconds: for the head of a request, for its body, and for the computation.
+    connections, address_connections: of all clients, and of one address.
+    header_seconds, upload_seconds, answer_seconds, download_seconds: for the head of a request, for its body, for the computation,
+    and for the client to read the answer. drawing_seconds: for the computation of a drawing.
     """
 
     side: int = 1024
@@ -54,9 +53,13 @@ class Limits:
     session_bytes: int = 512 * MEBIBYTE
     waiting: int = 64
     json_bytes: int = MEBIBYTE
+    connections: int = 512
+    address_connections: int = 64
     header_seconds: float = 10.0
     upload_seconds: float = 30.0
     answer_seconds: float = 60.0
+    download_seconds: float = 60.0
+    drawing_seconds: float = 30.0
 
 
 class Form(BaseModel):
@@ -96,20 +99,31 @@ class Intake:
 
     @asynccontextmanager
     async def body(self, request: Request, most: int) -> AsyncIterator[bytes]:
-        """The body of a request of at most `most` bytes; its memory counts until the block ends."""
+        """The body of a request of at most `most` bytes; its memory counts until the block ends.
+
+        What has arrived counts, not what is announced: clients that announce much and send nothing must not keep others out.
+        """
         length = _length(request, most)
         if self._held + length > self._limits.intake_bytes:
             raise busy()
-        self._held += length
+        content = bytearray()
         try:
-            yield await self._read(request)
+            await self._read(request, length, content)
+            yield bytes(content)
         finally:
-            self._held -= length
+            self._held -= len(content)
 
-    async def _read(self, request: Request) -> bytes:
+    async def _read(self, request: Request, length: int, content: bytearray) -> None:
+        """Append the body to `content`, and count it: memory must not depend on how well the protocol checks the headers."""
         try:
             async with asyncio.timeout(self._limits.upload_seconds):
-                return b"".join([chunk async for chunk in request.stream()])
+                async for chunk in request.stream():
+                    if len(content) + len(chunk) > length:
+                        raise RefusedError(400, f"this body announced {length} bytes and has more; correct its Content-Length")
+                    if self._held + len(chunk) > self._limits.intake_bytes:
+                        raise busy()
+                    content += chunk
+                    self._held += len(chunk)
         except TimeoutError:
             seconds = f"{self._limits.upload_seconds:g}"
             raise RefusedError(408, f"an image must arrive in {seconds} seconds, this one did not; send a smaller one") from None
@@ -118,7 +132,7 @@ class Intake:
 
 
 def _length(request: Request, most: int) -> int:
-    """The announced length, which the protocol enforces."""
+    """The announced length."""
     text = request.headers.get("content-length", "")
     if not text.isdecimal():
         raise RefusedError(411, "a request must announce the length of its body, this one does not; send Content-Length")
@@ -128,36 +142,6 @@ def _length(request: Request, most: int) -> int:
     if int(text) == 0:
         raise RefusedError(422, "a request needs a body, this one is empty; choose another file")
     return int(text)
-
-
-class Workers:
-    """A few threads with a bounded queue. Kernels cannot be interrupted: one that times out runs on, and counts until it ends."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits, self._waiting = limits, 0
-        self._pool = ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1), "pixtree-app")
-
-    async def run(self, function: Callable[..., Result], *arguments: Any) -> Result:
-        """The function's result, computed by a worker; refused if too many requests wait or it takes too long."""
-        if self._waiting >= self._limits.waiting:
-            raise busy()
-        self._waiting += 1
-        future = asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
-        future.add_done_callback(self._done)
-        try:
-            return await asyncio.wait_for(asyncio.shield(future), self._limits.answer_seconds)
-        except TimeoutError:
-            seconds = f"{self._limits.answer_seconds:g}"
-            raise RefusedError(503, f"an answer may take {seconds} seconds, this one takes longer; ask for less") from None
-
-    def _done(self, future: "asyncio.Future[Any]") -> None:
-        self._waiting -= 1
-        if not future.cancelled():
-            future.exception()  # retrieved, so that asyncio does not report the error of an abandoned answer
-
-    def close(self) -> None:
-        """Drop waiting requests; running ones finish."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 class Protection:
@@ -182,11 +166,13 @@ class Protection:
                     headers.setdefault(name, value)
             await send(message)
 
-        refusal = self._refusal(Headers(scope=scope), len(scope.get("raw_path", b"")) + len(scope["query_string"]))
+        headers = Headers(scope=scope)
+        address = len(scope.get("raw_path", b"")) + len(scope["query_string"])
+        refusal = _framing_refusal(scope["method"], headers) or self._refusal(scope["method"], headers, address)
         answer = self.app if refusal is None else refusal.response()
         await answer(scope, receive, guarded)
 
-    def _refusal(self, headers: Headers, address: int) -> RefusedError | None:
+    def _refusal(self, method: str, headers: Headers, address: int) -> RefusedError | None:
         """Why a request with these headers, and an address of this many bytes, is refused, if it is."""
         size = address + sum(len(name) + len(value) for name, value in headers.raw)
         if size > LARGEST_HEAD:  # h11 limits only heads that arrive in pieces
@@ -195,6 +181,28 @@ class Protection:
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
         if self.hosts and name.strip("[]") not in self.hosts:
             return RefusedError(421, f"this server answers to {', '.join(self.hosts)}, not to another name; correct the address")
-        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and headers.get("sec-fetch-mode") != "navigate":
+        is_embedded = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+        is_foreign = is_embedded and headers.get("sec-fetch-mode") != "navigate"
+        if is_foreign or (method not in SAFE and not _is_own_origin(headers)):
             return RefusedError(403, "this server answers its own page only; open its address in a browser")
         return None
+
+
+def _is_own_origin(headers: Headers) -> bool:
+    """Whether the page that sent a request came from this server; programs, unlike browsers, name no origin."""
+    origin = headers.get("origin")
+    return origin is None or origin.partition("://")[2].lower() == headers.get("host", "").lower() != ""
+
+
+def _framing_refusal(method: str, headers: Headers) -> RefusedError | None:
+    """Why a request does not make clear where its body ends, if it does not.
+
+    h11 lets `transfer-encoding` override `content-length`, so a body could be far longer than it announced.
+    """
+    if "transfer-encoding" in headers and "content-length" in headers:
+        return RefusedError(400, "a request has one length, this one has Content-Length and Transfer-Encoding; send the first only")
+    if "transfer-encoding" in headers:
+        return RefusedError(411, "a request must announce the length of its body, this one does not; send Content-Length")
+    if method in SAFE and headers.get("content-length", "0") != "0":
+        return RefusedError(400, f"a {method} request has no body, this one announces one; leave it out")
+    return None

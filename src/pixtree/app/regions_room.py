@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field, model_validator
 
 from pixtree.app.limits import Form, RefusedError
@@ -50,15 +50,15 @@ class Export(Cut):
 
 
 @router.get("/api/trees/{name}/cut")
-async def cut(name: str, wanted: Annotated[Cut, Query()], service: Shared) -> Response:
+async def cut(name: str, request: Request, wanted: Annotated[Cut, Query()], service: Shared) -> Response:
     """The labels of a cut and the values of its regions."""
-    return binary(await service.workers.run(_packed_cut, service.sessions.get(name), wanted))
+    return binary(await service.workers.run(request, _packed_cut, service.sessions.get(name), wanted))
 
 
 @router.get("/api/trees/{name}/regions")
-async def download(name: str, wanted: Annotated[Export, Query()], service: Shared) -> Response:
+async def download(name: str, request: Request, wanted: Annotated[Export, Query()], service: Shared) -> Response:
     """A cut as a file: a label map, polygons or annotations."""
-    content = await service.workers.run(_exported, service.sessions.get(name), wanted)
+    content = await service.workers.run(request, _exported, service.sessions.get(name), wanted)
     return attachment(content, *FILES[wanted.format])
 
 

@@ -54,7 +54,7 @@ async def selection(name: str, request: Request, service: Shared) -> Response:
     """The mask of one object; without marks it is empty, and the tree is ready for the first one."""
     session = service.sessions.get(name)
     wanted = await _parsed(Object, request, service)
-    answer = await service.workers.run(_packed_mask, session, wanted)
+    answer = await service.workers.run(request, _packed_mask, session, wanted)
     service.sessions.weigh(name)
     return binary(answer)
 
@@ -64,7 +64,7 @@ async def objects_file(name: str, request: Request, service: Shared) -> Response
     """All objects as a file: masks as PNG in a zip, or COCO annotations."""
     session = service.sessions.get(name)
     wanted = await _parsed(Objects, request, service)
-    content = await service.workers.run(_exported, session, wanted)
+    content = await service.workers.run(request, _exported, session, wanted)
     return attachment(content, *FILES[wanted.format])
 
 

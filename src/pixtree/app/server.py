@@ -14,15 +14,15 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pixtree.app import drawing_room, page, regions_room, select_room, sessions, tokens_room
+from pixtree.app.connections import BoundedProtocol
 from pixtree.app.limits import LARGEST_HEAD, Limits, Protection, RefusedError, invalid
 from pixtree.app.sessions import Service, grown
 from pixtree.files import png
 
 MODULES = (page, sessions, regions_room, select_room, drawing_room, tokens_room)  # with routes
-MOST_CONNECTIONS = 512
+BACKLOG = 512  # clients that connect before the server runs wait for it
 LOCAL = ("localhost", "127.0.0.1", "::1")
 EVERYWHERE = ("0.0.0.0", "::", "")
 
@@ -32,9 +32,9 @@ def create_app(limits: Limits | None = None, *, model: Any = None, hosts: Sequen
     service = Service.within(limits or Limits(), model)
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, float]]:
-        warming = asyncio.create_task(service.workers.run(warm_up, service.limits))
-        yield {"header_seconds": service.limits.header_seconds}  # which connections see before any request
+    async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Limits]]:
+        warming = asyncio.create_task(service.workers.run(None, warm_up, service.limits))
+        yield {"limits": service.limits}  # which connections see before any request
         service.workers.close()
         warming.cancel()
 
@@ -72,21 +72,6 @@ async def _answer(_: Request, fault: Exception) -> JSONResponse:
     return refusal.response()
 
 
-class PatientProtocol(H11Protocol):
-    """HTTP with a deadline: a connection that has not sent the head of a request in time is closed."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start to wait for a head."""
-        super().connection_made(transport)
-        seconds = self.app_state["header_seconds"]
-        self.loop.call_later(seconds, self._close_if_silent)
-
-    def _close_if_silent(self) -> None:
-        is_silent = vars(self)["cycle"] is None  # set by the first request
-        if is_silent and not self.transport.is_closing():
-            self.transport.close()
-
-
 def hosts_for(host: str) -> tuple[str, ...]:
     """The names that a server at this address answers to; none, which means any, if it listens everywhere."""
     return () if host in EVERYWHERE else (*LOCAL, host)
@@ -98,11 +83,11 @@ def server_of(app: FastAPI, host: str, port: int, *, quiet: bool = True) -> uvic
         app,
         host,
         port,
-        http=PatientProtocol,
+        http=BoundedProtocol,
         ws="none",
         log_level="warning" if quiet else "info",
         server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
+        proxy_headers=False,  # limits apply to the address that is connected, whatever it says of itself
         h11_max_incomplete_event_size=LARGEST_HEAD,
         timeout_graceful_shutdown=2,
     )
@@ -116,7 +101,7 @@ def listening(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        listener.listen(MOST_CONNECTIONS)  # clients that connect before the server runs wait for it
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         raise OSError(f"a server needs a free address, {host}:{port} is not ({error.strerror}); choose another --port") from None

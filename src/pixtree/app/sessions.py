@@ -9,9 +9,10 @@ import numpy as np
 from fastapi import APIRouter, Depends, Request, Response
 from torch import Tensor
 
-from pixtree.app.limits import Intake, Limits, RefusedError, Workers
+from pixtree.app.limits import Intake, Limits, RefusedError
 from pixtree.app.uploads import Pixels, decoded, jpeg
 from pixtree.app.wire import fine_tree, packed
+from pixtree.app.workers import Workers
 from pixtree.tasks.segment import hierarchy
 from pixtree.trees.hierarchy import Hierarchy
 
@@ -117,7 +118,7 @@ def attachment(content: bytes, file: str, kind: str) -> Response:
 async def upload(request: Request, service: Shared) -> Response:
     """Grow the tree of an image file and keep it; the answer's header x-pixtree-id is its id."""
     async with service.intake.body(request, service.limits.upload_bytes) as content:
-        session, answer = await service.workers.run(grown, content, service.limits)
+        session, answer = await service.workers.run(request, grown, content, service.limits)
     return binary(answer, **{"x-pixtree-id": service.sessions.add(session)})
 
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import numpy as np
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from pixtree.app.limits import Form, RefusedError
@@ -38,23 +38,23 @@ class SalientObject(Form):
 
 
 @router.get("/api/trees/{name}/tokens")
-async def tokens(name: str, wanted: Annotated[Method, Query()], service: Shared) -> Response:
+async def tokens(name: str, request: Request, wanted: Annotated[Method, Query()], service: Shared) -> Response:
     """The partition of one method, on the image reduced to 448 pixels, with its regions and the PSNR of their mean colours."""
-    return binary(await service.workers.run(_packed_tokens, service.sessions.get(name), wanted))
+    return binary(await service.workers.run(request, _packed_tokens, service.sessions.get(name), wanted))
 
 
 @router.get("/api/trees/{name}/model")
-async def model(name: str, service: Shared) -> Response:
+async def model(name: str, request: Request, service: Shared) -> Response:
     """The outputs of the server's model for the image; see `DemoModel.outputs`."""
     session = service.sessions.get(name)
-    return binary(packed(*await service.workers.run(_model_of(service).outputs, session.pixels)))
+    return binary(packed(*await service.workers.run(request, _model_of(service).outputs, session.pixels)))
 
 
 @router.get("/api/trees/{name}/salient")
-async def salient_object(name: str, wanted: Annotated[SalientObject, Query()], service: Shared) -> Response:
+async def salient_object(name: str, request: Request, wanted: Annotated[SalientObject, Query()], service: Shared) -> Response:
     """The mask of the object that stands out to the server's model; see `DemoModel.salient`."""
     session = service.sessions.get(name)
-    mask = await service.workers.run(_model_of(service).salient, session.pixels, wanted.tokens, wanted.side, wanted.snap)
+    mask = await service.workers.run(request, _model_of(service).salient, session.pixels, wanted.tokens, wanted.side, wanted.snap)
     return binary(packed({"area": int(mask.sum())}, {"mask": mask.astype(np.uint8)}))
 
 

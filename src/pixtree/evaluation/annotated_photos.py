@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixtree.files import IMAGE_SUFFIXES
+from pixtree.images.reading import one_sentence
 
 LABEL_SUFFIXES = (".png", ".pgm", ".tif", ".tiff", ".npy")
 ABOUT = ("source", "licence", "setting")
@@ -114,8 +115,9 @@ class LabelFolder:
     def labels(self, photo: str) -> NDArray[np.int64]:
         """The label map (H, W) of a photo, its labels from 0 without gaps."""
         path = self.files[photo]
-        found = np.load(path, allow_pickle=False) if path.suffix == ".npy" else _pixels(path)
-        if found.ndim != 2 or not np.issubdtype(found.dtype, np.integer):
+        with one_sentence(f"'{path}'", path):
+            found = np.asarray(np.load(path, allow_pickle=False) if path.suffix == ".npy" else _pixels(path))
+        if found.ndim != 2 or found.size == 0 or not np.issubdtype(found.dtype, np.integer):
             raise ValueError(f"a label map is (H, W) integers, got {found.dtype} of shape {found.shape} in {path.name}; convert it")
         return np.unique(found, return_inverse=True)[1].reshape(found.shape).astype(np.int64)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pixtree.images import checked
-from pixtree.images.arrays import Window, checked_window
+from pixtree.images.arrays import MOST_CHANNELS, Window, checked_window
 from pixtree.images.reading import one_sentence
 from pixtree.images.tiff import (
     ASSOCIATED,
@@ -51,6 +51,7 @@ def opened(source: Any, window: Window | None = None) -> Iterator[Raster]:
     if not isinstance(source, str | os.PathLike):
         if len(getattr(source, "shape", ())) not in (2, 3):
             raise ValueError(f"an image in tiles is a file or an array (H, W[, C]), got {type(source).__name__}; pass one of them")
+        _check_shape(source.shape, type(source).__name__)
         yield _raster(source.shape, lambda *box: np.asarray(source[box[0] : box[2], box[1] : box[3]]), window)
         return
     path = Path(source)
@@ -59,6 +60,10 @@ def opened(source: Any, window: Window | None = None) -> Iterator[Raster]:
     if path.suffix == ".npy":
         with _faults(path):
             stored = np.load(path, mmap_mode="r", allow_pickle=False)
+        if not isinstance(stored, np.ndarray):  # an archive of arrays, whatever its name
+            stored.close()
+            raise ValueError(f"an image in tiles is one array (H, W[, C]), '{path}' holds several; save one of them with np.save")
+        _check_shape(stored.shape, f"'{path}'")
         yield _raster(stored.shape, lambda *box: np.array(stored[box[0] : box[2], box[1] : box[3]]), window)
         return
     if head_of(path) not in MAGIC:
@@ -69,6 +74,16 @@ def opened(source: Any, window: Window | None = None) -> Iterator[Raster]:
 
 def _faults(path: Path) -> AbstractContextManager[None]:
     return one_sentence(f"'{path}'", path)
+
+
+def _check_shape(shape: tuple[int, ...], name: str) -> None:
+    """Refuse an array that is not an image before any of it is read."""
+    channels = shape[2] if len(shape) == 3 else 1
+    if len(shape) not in (2, 3) or 0 in shape or channels > MOST_CHANNELS:
+        raise ValueError(
+            f"an image in tiles has pixels (H, W) or (H, W, C) with 1 to {MOST_CHANNELS} channels, "
+            f"got shape {tuple(shape)} in {name}; reshape it"
+        )
 
 
 def _raster(shape: tuple[int, ...], cut: Cut, window: Window | None) -> Raster:

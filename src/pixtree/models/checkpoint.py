@@ -1,6 +1,7 @@
 """Checkpoints: config.json and model.safetensors, in a folder or on the Hugging Face Hub; no pickle anywhere."""
 
 import json
+import math
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, fields
@@ -13,18 +14,16 @@ from torch import Tensor
 
 from pixtree.files import replacing, write_tensors
 from pixtree.models.backbone import TokenSequence
+from pixtree.models.checkpoint_config import MOST_BYTES, budget_from, parsed_config, partitioner_from, tokenizer_from
 from pixtree.models.patch_grids import rotary_embedding
 from pixtree.models.retrofit import retrofit
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
-from pixtree.partitioners import NAMES, Baseline, name_of, partitioner
-from pixtree.tokenizer.cutting import PerPatch, TokenBudget
-from pixtree.tokenizer.tokenizer import options_from
-from pixtree.trees.criteria import Criterion
-from pixtree.trees.cuts import AtMost, Exactly, Level
+from pixtree.partitioners import NAMES, Baseline, name_of
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-BUDGETS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Exactly, AtMost, Level, Criterion, PerPatch)}
+SPARE = 1 << 24  # values that a model may have while it is built, besides twice those of its file
+PRECISIONS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def save_pretrained(model: PixtreeViT, folder: str | Path) -> None:
@@ -43,19 +42,25 @@ def save_pretrained(model: PixtreeViT, folder: str | Path) -> None:
 def from_pretrained(source: str | Path, *, revision: str | None = None, token: str | None = None) -> PixtreeViT:
     """The model in a folder or, if there is no such folder, in a repository "user/name" of the Hugging Face Hub.
 
-    It is in `eval()` and in the precision in which it was saved.
+    It is in `eval()` and in the precision in which it was saved. Config and weights are compared before the model takes memory.
     """
     config_path, weights_path = _files(source, revision, token)
-    from safetensors import SafetensorError
+    from safetensors import SafetensorError, safe_open
     from safetensors.torch import load_file
 
-    model = model_of(read_config(config_path))
+    config = read_config(config_path)
     try:
+        with safe_open(weights_path, "pt") as file:
+            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        check_fit(config, shapes)
         tensors = load_file(weights_path)
     except SafetensorError as error:
         raise ValueError(f"expected weights as safetensors, got {weights_path.name} ({error}); save the model again") from None
-    if "tokenizer.prefix" in tensors:
-        model.to(tensors["tokenizer.prefix"].dtype)
+    model = model_of(config)
+    precision = tensors["tokenizer.prefix"].dtype
+    if precision not in PRECISIONS:
+        raise ValueError(f"expected weights in floating point, got {precision} in {weights_path.name}; save the model again")
+    model.to(precision)
     _load(model, tensors)
     return model.eval()
 
@@ -90,31 +95,50 @@ def config_of(model: PixtreeViT) -> dict[str, Any]:
         "image_size": list(model.image_size),
     }
     try:
-        json.dumps(config)
+        text = json.dumps(config)
     except TypeError as error:
         raise ValueError(f"a config holds plain values, got others ({error}); create the model with numbers and names") from None
+    parsed_config(text.encode(), CONFIG)  # nothing is written that could not be read
     if model.model_args is None:
         _check_rebuilt(model, config)
     return config
 
 
-def model_of(config: Mapping[str, Any]) -> PixtreeViT:
-    """A model with fresh weights from a config."""
-    # Files of version 0.1 have null for boxes without a limit.
-    options = options_from({**config["tokenizer"], "largest_box": config["tokenizer"]["largest_box"] or 0})
+def check_fit(config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse a config that does not describe weights of these shapes, by a model of it that has shapes but no memory."""
+    most = 2 * sum(math.prod(shape) for shape in shapes.values()) + SPARE  # a table of positions may have been larger
+    architecture = _checked_architecture(config)
+    try:
+        with torch.device("meta"):
+            model = model_of(config, most)
+    except Exception as error:  # timm and torch have no common error for arguments that do not go together
+        reason = " ".join(f"{error}".split())[:200] or type(error).__name__
+        raise ValueError(f"{architecture!r} cannot be built as its config says ({reason}); save the model again") from None
+    if model.tokenizer.options != tokenizer_from(config["tokenizer"]):
+        raise ValueError(f"the tokenizer of a config must fit its model {architecture!r}, this one does not; save the model again")
+    _check_shapes({name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}, shapes)
+
+
+def model_of(config: Mapping[str, Any], most: int | None = None) -> PixtreeViT:
+    """A model with fresh weights from a config; refused if timm's own part of it has more than `most` values."""
+    options = tokenizer_from(config["tokenizer"])
     vit = timm.create_model(_checked_architecture(config), pretrained=False, **config["model_args"])
+    count = sum(tensor.numel() for tensor in (*vit.parameters(), *vit.buffers()))
+    if most is not None and count > most:
+        raise ValueError(f"it has {count} values before regions replace its patches, its weights allow {most}")
     if (vit.num_classes, vit.global_pool) != (config["num_classes"], config["global_pool"]):
         changed = config["global_pool"] if vit.global_pool != config["global_pool"] else None
         vit.reset_classifier(config["num_classes"], changed)
     vit.pretrained_cfg = {**dict(getattr(vit, "pretrained_cfg", {})), **config["pretrained_cfg"]}
     model = retrofit(
         vit,
-        budget=_budget_from(config["budget"]),
+        budget=budget_from(config["budget"]),
         tokenizer=options,
         position_resolution=config["position_resolution"],
     )
-    model.set_input_size(tuple(config["image_size"]) if "image_size" in config else None)
-    model.partitioner = _partitioner_from(config["partitioner"])
+    size = config.get("image_size")
+    model.set_input_size(None if size is None else tuple(size))
+    model.partitioner = partitioner_from(config["partitioner"])
     model.name, model.model_args = config["architecture"], dict(config["model_args"])
     return model
 
@@ -156,12 +180,15 @@ def _probe(model: PixtreeViT) -> Tensor:
 
 
 def _load(model: PixtreeViT, tensors: Mapping[str, Tensor]) -> None:
-    own = model.state_dict()
-    wrong = [name for name in own if name not in tensors or tensors[name].shape != own[name].shape]
-    wrong += [name for name in tensors if name not in own]
+    own = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    _check_shapes(own, {name: tuple(tensor.shape) for name, tensor in tensors.items()})
+    model.load_state_dict(dict(tensors))
+
+
+def _check_shapes(own: Mapping[str, tuple[int, ...]], given: Mapping[str, tuple[int, ...]]) -> None:
+    wrong = [name for name in own if own[name] != given.get(name)] + [name for name in given if name not in own]
     if wrong:
         raise ValueError(f"weights must fit the config, got other {', '.join(wrong[:3])}; save config and weights together")
-    model.load_state_dict(dict(tensors))
 
 
 def _files(source: str | Path, revision: str | None, token: str | None) -> tuple[Path, Path]:
@@ -183,21 +210,8 @@ def _files(source: str | Path, revision: str | None, token: str | None) -> tuple
 
 def read_config(path: Path) -> dict[str, Any]:
     """The config of a checkpoint, or an error with the reason."""
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"expected a config in JSON, got {path.name} ({error}); save the model again") from None
-    if not isinstance(config, dict) or config.get("library") != "pixtree":
-        raise ValueError(f'expected a config with "library": "pixtree", got another in {path.name}; save the model with pixtree')
-    return config
-
-
-def _budget_from(config: Mapping[str, Any]) -> TokenBudget:
-    values = {key: value for key, value in config.items() if key != "kind"}
-    if isinstance(values.get("criterion"), Mapping):
-        values["criterion"] = Criterion(**values["criterion"])
-    budget: TokenBudget = BUDGETS[config["kind"]](**values)
-    return budget
+    with path.open("rb") as file:
+        return parsed_config(file.read(MOST_BYTES + 1), path.name)
 
 
 def _partitioner_config(engine: Any) -> dict[str, Any] | None:
@@ -206,10 +220,3 @@ def _partitioner_config(engine: Any) -> dict[str, Any] | None:
     if not isinstance(engine, Baseline):
         raise ValueError(f"a custom partitioner cannot be saved, got {type(engine).__name__}; use one of {', '.join(NAMES)}")
     return {"name": name_of(engine), **{field.name: getattr(engine, field.name) for field in fields(engine)}}
-
-
-def _partitioner_from(config: Mapping[str, Any] | None) -> Baseline | None:
-    if config is None:
-        return None
-    options = {key: value for key, value in config.items() if key not in ("name", "tokens") and value is not None}
-    return partitioner(config["name"], config["tokens"], **options)

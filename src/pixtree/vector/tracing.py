@@ -10,6 +10,7 @@ from torch import Tensor
 
 from pixtree.kernels.image.cracks import PlanarMap, planar_map
 from pixtree.runtime.jit import kernel
+from pixtree.runtime.stopping import check_wanted
 from pixtree.vector.drawing import Drawing
 from pixtree.vector.outlines.beziers import fit_curves
 from pixtree.vector.outlines.joints import fit_shapes
@@ -88,6 +89,7 @@ class Source:
     @classmethod
     def of(cls, planes: Tensor, tracing: Tracing, *, most: int, flat: FlatColours | None = None) -> "Source":
         """Grow the regions of an image, for counts up to `most`; flat: the palette of artwork that keeps its colours."""
+        check_wanted()
         if flat is not None:
             sharp = flat.planes()
             regions = grow_regions(torch.from_numpy(sharp), most=most, cells=1, weights=torch.ones_like(planes[0]))
@@ -103,6 +105,7 @@ class Source:
 
     def drawing(self, count: int, *, quick: bool = False) -> Drawing:
         """The drawing with at most `count` shapes; `quick` leaves registration out."""
+        check_wanted()
         smallest = SMALLEST_FEATURE if self.tracing.artwork else SAME_COLOUR
         count = min(count, self.regions.fewest + int((self.regions.growth > smallest).sum()))
         labels = self.regions.labels(count)
@@ -153,6 +156,7 @@ def trace(
     if palette is not None:  # an entry keeps its colour only if all its regions do, or they would part
         plain = (np.bincount(palette, ~plain) == 0)[palette]
     labels = refined(labels, fine, cells, STIFFNESS * price)
+    check_wanted()
     arcs = planar_map(labels)
     colours = np.where(plain[:, None], colours, _shared(mean_colours(labels, fine, arcs.count), labels, palette))
     samples = place_samples(arcs, fine, colours)
@@ -213,6 +217,7 @@ def registered(drawing: Drawing, planes: Array, *, rounds: int, fixed: Array, pa
         return drawing
     coverage = drawing.coverage(drawing.cells)
     for _ in range(rounds):
+        check_wanted()
         error, area = _error_of(drawing, coverage, planes)
         if palette is not None:
             area = np.bincount(palette, area)[palette]

@@ -168,7 +168,9 @@ WORDS = {
     "app": "Shows times on a machine that draws in software; a graphics card makes frames faster.",
     "speed": "Shows time and memory of trees and cuts, compared with the usual superpixel methods, on one photo.",
     "zones": "Shows that drawn images are cut along their shapes. With as many regions as zones, the rims of anti-aliased shapes, "
-    "as in the checkerboard, compete with the shapes for regions; the solid parts of all shapes are recovered nevertheless.",
+    "as in the checkerboard, compete with the shapes for regions; the solid parts are recovered nevertheless. The spiral is a "
+    "failure: a dark block next to its thin line makes a part of the line a blend, all of the line stops being a zone, and its "
+    "pieces take the regions. Without the block or the line, all of it is recovered.",
     "versions_speed": "Compares the present sources with version 0.2.0, and nested cuts with OpenCV's SEEDS.",
     "newcomer": "Shows the first minutes after a clone on a busy machine.",
     "mutation": "Shows which share of small changes to the sources makes a test fail.",

@@ -100,7 +100,7 @@ def key_counts(leaves: int, edges: int) -> tuple[int, int]:
 
 def work_in(slab: Any, counts: Sequence[int], wide: int) -> Work:
     """The arrays of `work_counts` in a slab, each in its type."""
-    found = Work(*carved(slab, counts), slab[: sum(counts[:2])])
+    found = Work._make((*carved(slab, counts), slab[: sum(counts[:2])]))
     return found._replace(
         key=found.key.view(np.int64),
         edges=found.edges.view(np.uint64),

@@ -58,7 +58,7 @@ def flat_counts(leaves: int, wide: int) -> tuple[int, ...]:
 
 def flat_work(slab: Any, counts: Sequence[int], wide: int) -> FlatWork:
     """The arrays in a slab, each in its type."""
-    found = FlatWork(*carved(slab, counts), slab[: sum(counts[:2])])
+    found = FlatWork._make((*carved(slab, counts), slab[: sum(counts[:2])]))
     return found._replace(
         key=found.key.view(np.int64),
         edges=found.edges.view(np.uint64),

@@ -54,7 +54,7 @@ def keep_turns(offsets: Array, corners: Array) -> tuple[Array, Array]:
             level = corners[before, 0] + corners[after, 0] == 2 * corners[k, 0]
             if before < k < after and level and corners[before, 1] + corners[after, 1] == 2 * corners[k, 1]:
                 continue
-            kept[used] = corners[k]
+            kept[used, 0], kept[used, 1] = corners[k, 0], corners[k, 1]
             used += 1
     starts[arcs] = used
     return kept[:used].copy(), starts

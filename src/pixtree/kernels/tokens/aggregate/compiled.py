@@ -96,8 +96,9 @@ def gradients_of_image(
     rows = slab[most * (wide + depth) :].reshape(COLUMNS, most)
     to_rows(features, mean[:, :depth])
     to_rows(fixed, mean[:, depth:])
-    region[:pixels] = labels
-    rows[0, :pixels] = 1
+    # In a loop: assigning one array to a part of another compiles numba's message on shapes that do not match, for seconds.
+    for p in range(pixels):
+        region[p], rows[0, p] = labels[p], 1
     top = 0
     while offset[top + 1] - offset[top] > 1:
         here, up = offset[top], offset[top + 1]
@@ -117,7 +118,8 @@ def gradients_of_image(
         top += 1
     last = offset[top]
     if region[last] >= 0:
-        gradients[last] = gradient[region[last]]
+        for c in range(depth):
+            gradients[last, c] = gradient[region[last], c]
     for level in range(top - 1, -1, -1):
         here, up = offset[level], offset[level + 1]
         begins = start[up - pixels + level : offset[level + 2] - pixels + level + 1]

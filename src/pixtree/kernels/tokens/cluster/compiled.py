@@ -80,7 +80,7 @@ def _cluster(distance, weights, count, rounds, ward, labels) -> None:
     points = weights.size
     weight, parent, alive = weights.copy(), np.arange(points), np.arange(points)
     lowest, pick, line = np.empty(points, np.float32), np.empty(points, np.int64), np.empty(points, np.float32)
-    edges, pairs = np.empty(points, np.int64), np.empty(points, np.int64)
+    edges, pairs, spare = np.empty(points, np.int64), np.empty(points, np.int64), np.empty(points, np.int64)
     means = np.empty((points // 2, points), np.float32)
     missing, living = points - count, points
     for left in range(rounds - 1, -1, -1):
@@ -92,14 +92,14 @@ def _cluster(distance, weights, count, rounds, ward, labels) -> None:
             if not (pick[pick[i]] == i and i > pick[i]):  # every picked pair once
                 edges[found] = i
                 found += 1
-        order = np.argsort(lowest[edges[:found]], kind="mergesort")
+        _sort_by(lowest, edges[:found], spare)
         if left == 0:
             for place in range(min(missing, found)):
-                parent[edges[order[place]]] = pick[edges[order[place]]]
+                parent[edges[place]] = pick[edges[place]]
             break
         merges = 0
         for place in range(min(missing, found)):
-            i = edges[order[place]]
+            i = edges[place]
             if pick[pick[i]] == i:
                 pairs[merges] = i
                 merges += 1
@@ -111,6 +111,27 @@ def _cluster(distance, weights, count, rounds, ward, labels) -> None:
                 alive[living] = i
                 living += 1
     _number(parent, labels)
+
+
+@inlined
+def _sort_by(values, points, spare) -> None:
+    """Sort points by their values, NaN last, equals in their order; numba's own argsort takes seconds to compile."""
+    width = 1
+    while width < points.size:
+        for start in range(0, points.size, 2 * width):
+            middle, end = min(start + width, points.size), min(start + 2 * width, points.size)
+            i, j = start, middle
+            for place in range(start, end):
+                a, b = values[points[min(i, points.size - 1)]], values[points[min(j, points.size - 1)]]
+                if i < middle and (j >= end or not (b < a or (a != a and b == b))):
+                    spare[place] = points[i]
+                    i += 1
+                else:
+                    spare[place] = points[j]
+                    j += 1
+        for place in range(points.size):
+            points[place] = spare[place]
+        width *= 2
 
 
 @inlined

@@ -9,18 +9,19 @@ from pixtree.tasks import warm_up
 
 # Prints the kernels that no call of the warm-up uses, neither itself nor through others.
 UNUSED = """
+from numba.core.dispatcher import Dispatcher
 from pixtree.runtime.announcer import short_name
 from pixtree.runtime.shipped import loaded_kernels
 from pixtree.tasks.warm_up import CALLS, run
 
 for name in CALLS:
     assert run(name) == "", name
-kernels = loaded_kernels()
+kernels = set(loaded_kernels())
 used = [one for one in kernels if one.overloads]
 for one in used:
-    named = [one.py_func.__globals__.get(name) for name in one.py_func.__code__.co_names]
-    used += [other for other in named if other in kernels and other not in used]
-print(sorted(short_name(one.py_func) for one in kernels if one not in used))
+    named = (one.py_func.__globals__.get(name) for name in one.py_func.__code__.co_names)
+    used += {other for other in named if isinstance(other, Dispatcher)} - set(used)
+print(sorted(short_name(one.py_func) for one in kernels - set(used)))
 """
 
 

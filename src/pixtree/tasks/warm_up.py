@@ -20,6 +20,7 @@ from pixtree.tasks.select import select
 from pixtree.tasks.snap import snap
 from pixtree.tasks.vectorize import vectorize
 from pixtree.tokenizer.tokenizer import Tokenizer
+from pixtree.trees.criteria import Criterion
 from pixtree.trees.cuts import Exactly
 from pixtree.trees.options import Cosine, Gaussian, Likelihood, Tanimoto, Ward
 
@@ -47,6 +48,7 @@ def _artwork() -> NDArray[np.uint8]:
 def _photos() -> None:
     segment(_photo(), 20)
     segment(_photo(), 20, relax=True)
+    segment(np.tile(_photo(), (6, 5, 1)), 20)  # more pixels than are sorted
     for relax in (True, "detail"):
         hierarchy(_photo()).cut(20, relax=relax)
 
@@ -72,6 +74,7 @@ def _cuts() -> None:
     tree = hierarchy(_photo())
     tree.cut(criterion="bic")
     tree.cut(criterion="bic", at_most=9)
+    tree.cut(criterion=Criterion("bic", rule="pixel"))
     tree.at_level(3)
     tree.table(9)
     tree.contours()
@@ -100,12 +103,14 @@ def _drawing(image: Callable[[], NDArray[np.uint8]], **options: Any) -> Callable
     return draw
 
 
-def _tokens(make: Callable[[Exactly], Tokenizer]) -> Callable[[], None]:
+def _tokens(make: Callable[[], Tokenizer]) -> Callable[[], None]:
     def encode() -> None:
-        tokenizer = make(Exactly(9))
-        tokenizer(torch.rand(2, 3, 48, 48, requires_grad=True)).features.sum().backward()
-        with torch.no_grad():
-            tokenizer(torch.rand(1, 3, 48, 48))
+        tokenizer, artwork = make(), torch.from_numpy(_artwork()).permute(2, 0, 1)[None] / 255
+        for images, budget in ((torch.rand(2, 3, 48, 48), Exactly(9)), (artwork, Criterion("bic"))):
+            tokens = tokenizer(images, budget=budget)
+            tokens.to_pixels(tokens.features).sum().backward()
+            with torch.no_grad():
+                tokenizer(images, budget=budget)
 
     return encode
 
@@ -113,14 +118,17 @@ def _tokens(make: Callable[[Exactly], Tokenizer]) -> Callable[[], None]:
 def _retrofit() -> None:
     from pixtree.models.retrofit import retrofit  # which needs timm
 
-    retrofit(MODEL, tokens=9, depth=1)(torch.rand(1, 3, 48, 48, requires_grad=True)).sum().backward()
+    model = retrofit(MODEL, tokens=9, depth=1)
+    model(torch.rand(1, 3, 48, 48)).sum().backward()
+    model.forward_intermediates(torch.rand(1, 3, 48, 48))
 
 
 def _coarsen() -> None:
     from pixtree.models.coarsening.coarsen import coarsen
 
-    with torch.no_grad():
-        coarsen(MODEL, compute=0.5)(torch.rand(1, 3, 224, 224))
+    for rule in ("tree", "atc"):
+        with torch.no_grad():
+            coarsen(MODEL, compute=0.5, rule=rule)(torch.rand(1, 3, 224, 224))
 
 
 # Processes take these in turn. Neighbours have few kernels in common, and long ones come first, so that all processes end together.

@@ -40,6 +40,13 @@ def test_ray_makes_the_bytes_of_the_pool(tmp_path, cluster):
     assert contents(one) == contents(other)
 
 
+def test_what_ends_a_run_on_ray_is_one_line(tmp_path, cluster):
+    shards = shards_of(tmp_path / "shards", 1, 1)
+    (tmp_path / "made" / "photos-000.tar").mkdir(parents=True)  # in the place of the results
+    with pytest.raises(OSError, match=r"^an output is a file, .* is a folder; add a file name$"):
+        run("segment", shards, tmp_path / "made", engine="ray", workers=2, tokens=4)
+
+
 @pytest.mark.parametrize("to", ["webdataset", "parquet"])
 def test_partitions_are_a_ray_data_set(tmp_path, cluster, to):
     shards = shards_of(tmp_path / "shards", 2, 3)

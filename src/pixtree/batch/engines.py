@@ -20,7 +20,7 @@ from typing import Any
 
 from pixtree.batch.corpus import CorpusPart
 from pixtree.batch.destination import DEATHS, trace_of
-from pixtree.batch.work import READING, BatchJob, PartResult, finish
+from pixtree.batch.work import READING, BatchJob, MachineError, PartResult, finish
 
 logger = logging.getLogger(__name__)
 
@@ -215,10 +215,16 @@ def finish_all_on_ray(job: BatchJob, parts: Sequence[CorpusPart], workers: int |
     rows = ray.data.from_items([{"part": json.dumps(part)} for part in parts], override_num_blocks=len(parts))
     done = rows.map(partial(_finish_row, job), num_cpus=1)
     for row in done.iter_rows():
+        if row["fault"]:
+            raise MachineError(row["fault"])
         yield PartResult(*json.loads(row["result"]))
 
 
 def _finish_row(job: BatchJob, row: dict[str, Any]) -> dict[str, Any]:
+    """Process one part. What ends the run is returned: Ray would wrap it into a page of its own."""
     _use_one_thread()
     name, files = json.loads(row["part"])
-    return {"result": json.dumps(finish(job, CorpusPart(name, tuple(files))))}
+    try:
+        return {"result": json.dumps(finish(job, CorpusPart(name, tuple(files)))), "fault": ""}
+    except (OSError, ValueError) as fault:
+        return {"result": "", "fault": " ".join(str(fault).split())}

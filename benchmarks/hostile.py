@@ -104,6 +104,8 @@ def repeated(port: int, address: str, what: str, attack: Hostile, end: float, pa
         try:
             with connected(port, address) as line:
                 attack(line, end)
+        except TimeoutError:
+            seen[f"{what}: not read by the server"] += 1
         except OSError:  # the server has ended it, or did not accept it
             seen[f"{what}: ended by the server"] += 1
         seen[f"{what}: connections"] += 1
@@ -189,6 +191,7 @@ def measured(minutes: float) -> dict[str, object]:
     seconds = 60 * minutes
     with server("--memory", "64") as (port, process), ExitStack() as stack:
         uploads(port, time.monotonic() + 5, Counter())  # the memory of all threads is in use before it is compared
+        honest(port, 1.0)  # and everything is compiled
         alone = honest(port, max(30.0, seconds / 3))
         before = (megabytes(process), descriptors(process))
         crowd = context.Process(target=attack_all, args=(port, seconds + 10, results))

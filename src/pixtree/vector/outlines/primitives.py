@@ -198,7 +198,7 @@ def cheapest_pieces(corner_offsets: Array, corners: Array, placed: Samples, bord
         else:
             divide(sums, path, count, prices, cost, previous, place, other)
             if ring:  # again from the sharpest of the corners found, since the first guess may lie inside a short piece
-                again, sharpest = 0, 2.0
+                again, sharpest = np.int64(0), 2.0
                 k = np.int64(previous[count - 1])
                 while k > 0:
                     cosine = cosine_at(path, count, k)

@@ -72,15 +72,21 @@ def _stub(image: Any) -> Any:
     return Made({".txt": sha256(image.read()).hexdigest().encode()}, {})
 
 
-def _finished_run(home: Path) -> None:
+def _run(home: Path) -> Any:
     """A run over three images whose task computes nothing."""
+    from unittest.mock import patch
+
     from pixtree.batch import run, work
 
-    work.TASKS["stub"] = ({}, _stub)
+    with patch.dict(work.TASKS, {"stub": ({}, _stub)}):
+        return run("stub", home / "photos", home / "made", workers=1)
+
+
+def _finished_run(home: Path) -> None:
     (home / "photos").mkdir(parents=True, exist_ok=True)
     for name in ("a", "b", "c"):
         (home / "photos" / f"{name}.png").write_bytes(name.encode())
-    run("stub", home / "photos", home / "made", workers=1)
+    _run(home)
 
 
 def _manifests() -> list[tuple[str, bytes]]:
@@ -166,14 +172,12 @@ def _of_tree(path: Path) -> tuple[str, str]:
 
 def _of_manifest(path: Path) -> tuple[str, str]:
     """Replace a file of a finished run and run again: all images must be done, with the results that they had."""
-    from pixtree.batch import run
-
     # One run for all inputs of a process: it must be whole again after each.
     home, content = path.parent.with_name(f"{path.parent.name}-run"), path.read_bytes()
     if not home.exists():
         _finished_run(home)
     (home / "made" / OWN[content[0]]).write_bytes(content[1:])
-    came = run("stub", home / "photos", home / "made", workers=1)
+    came = _run(home)
     results = {file.name: file.read_bytes() for file in (home / "made").glob("*.txt")}
     wanted = {f"{name}.txt": sha256(name.encode()).hexdigest().encode() for name in ("a", "b", "c")}
     return ("read", "") if came.done == 3 and results == wanted else ("crashed", f"{came}, {results}")

@@ -1,10 +1,12 @@
 """A server of the web app on loopback, in a thread of the test, and requests to it."""
 
+import asyncio
 import http.client
 import io
 import json
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import numpy as np
@@ -50,6 +52,12 @@ def upload(port, content):
     """Status, id and body of the answer to a picture."""
     status, headers, body = request(port, "POST", "/api/trees", content)
     return status, headers.get("x-pixtree-id"), body
+
+
+def in_a_loop(coroutine):
+    """Run a coroutine in a thread of its own: the browser of other tests keeps a loop running in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
 
 
 def sentence(body):

@@ -1,6 +1,5 @@
 """Strangers: bombs, wrong files, huge heads, slow clients and floods are refused in one sentence, and the server lives on."""
 
-import asyncio
 import io
 import socket
 import struct
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 from fastapi import Request
 from PIL import Image
-from running import HOST, png, request, running, sentence, upload
+from running import HOST, in_a_loop, png, request, running, sentence, upload
 
 from pixtree.app.limits import POLICY, Intake, Limits, RefusedError
 
@@ -203,7 +202,7 @@ def test_bytes_are_counted_whatever_the_headers_say():
 
     pieces = [{"type": "http.request", "body": bytes(8), "more_body": True} for _ in range(1000)]
     with pytest.raises(RefusedError, match="announced 10 bytes") as refusal:
-        asyncio.run(read())
+        in_a_loop(read())
     assert (refusal.value.status, len(pieces)) == (400, 998)
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from running import png, request, running, sentence, upload
+from running import in_a_loop, png, request, running, sentence, upload
 
 from pixtree.app import workers
 from pixtree.app.limits import Limits, RefusedError
@@ -39,7 +39,7 @@ def together(scene, threads=1, **limits):
         finally:
             team.close()
 
-    return asyncio.run(played())
+    return in_a_loop(played())
 
 
 async def soon(condition):

@@ -19,8 +19,8 @@ def start_quickly(patch, prepare=None, *arguments):
     """
     started, start = [], engines._started
 
-    def remember(job):
-        started.append(start(job))
+    def remember(job, part):
+        started.append(start(job, part))
         return started[-1]
 
     patch.setattr(multiprocessing, "get_context", lambda method: PROCESSES)

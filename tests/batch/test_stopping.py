@@ -28,7 +28,8 @@ if '--multiprocessing-fork' in sys.argv or '-c' in sys.argv:
         return work.Made({".txt": hashlib.sha256(image.read()).hexdigest().encode()}, {})
     work.TASKS["stub"] = ({}, stub)
 """
-PROGRAM = "import sys; from pixtree.cli.errors import end_in_order; end_in_order(); from pixtree.batch import run\n"
+PROGRAM = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # which a shell may have ignored
+PROGRAM += "from pixtree.cli.errors import end_in_order; end_in_order(); from pixtree.batch import run\n"
 PROGRAM += "run('stub', sys.argv[1], sys.argv[2], workers=1, timeout=100)\n"
 
 

@@ -15,7 +15,7 @@ from PIL import Image
 
 from pixtree.cli.main import app
 from pixtree.cli.progress import Progress
-from pixtree.runtime import messages
+from pixtree import messages
 from pixtree.vector.presets import ABOUT, PRESETS
 
 # The real program on images whose cuts take as long as `seconds` has it.

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from pixtree.runtime.messages import INTERVAL
+from pixtree.messages import INTERVAL
 
 CODE = "import pixtree, torch; print(pixtree.segment(torch.zeros(3, 9, 9, dtype=torch.uint8), tokens=4).max().item() + 1)"
 

@@ -166,7 +166,7 @@ def test_without_a_folder_to_write_it_says_that_every_process_compiles(folder, c
 
 DISABLED = """
 import torch, pixtree
-from pixtree.runtime.messages import warn_once
+from pixtree.messages import warn_once
 warn_once("compiling")
 warn_once("compiling")
 for backend in ("torch", "numba"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import typer
 
-from pixtree.runtime import messages
+from pixtree import messages
 
 if TYPE_CHECKING:
     from rich.progress import TaskID

@@ -7,7 +7,7 @@ from typing import Any
 from numba.core import event
 from numba.core.dispatcher import Dispatcher
 
-from pixtree.runtime.messages import INTERVAL, show
+from pixtree.messages import INTERVAL, show
 
 ONCE = "once for this machine ..."
 EVERY_TIME = "in every process, since no folder can keep them"

@@ -50,7 +50,7 @@ def capacities(leaves: int, on_grid: bool, sides: int = 2) -> tuple[int, int, in
     the pixel grid has at most 3n sides between its components. One more may be written, but does not count. sides: most edges
     per pixel or region where these are the first level themselves.
     """
-    if not on_grid:  # then some may be alone, and the next level is no smaller
+    if not on_grid:  # then the first level is the pixels or regions themselves, and some may be alone
         return leaves + 1, leaves + 1, sides * leaves + 1
     half = leaves // 2 + 1
     return half, half // 2 + 2, 3 * half + 1

@@ -177,7 +177,7 @@ def cheapest_pieces(corner_offsets: Array, corners: Array, placed: Samples, bord
         copy_rows(samples, starts[arc], count, path)
         begin, end = corner_offsets[arc], corner_offsets[arc + 1] - 1
         ring = corners[begin, 0] == corners[end, 0] and corners[begin, 1] == corners[end, 1]
-        turn = 0
+        turn = zero
         if ring:
             turn = sharpest_turn(path, count)
             turned(path, count, turn, scratch)
@@ -198,7 +198,7 @@ def cheapest_pieces(corner_offsets: Array, corners: Array, placed: Samples, bord
         else:
             divide(sums, path, count, prices, cost, previous, place, other)
             if ring:  # again from the sharpest of the corners found, since the first guess may lie inside a short piece
-                again, sharpest = np.int64(0), 2.0
+                again, sharpest = zero, 2.0
                 k = np.int64(previous[count - 1])
                 while k > 0:
                     cosine = cosine_at(path, count, k)

@@ -142,22 +142,14 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
     "joint_histogram": lambda: [(LABELS, 5, 4, kernel, 0.3) for kernel in KERNELS],
     "lab": lambda: [(IMAGE,), (IMAGE / 255.0,), (random(3, 4, 4).float() * 1.2 - 0.1,)],
     "moments": lambda: [(PLANES, *children())],
-    "move_blocks": lambda: (
-        [
-            (LABELS[1], DEFINED.connected_pieces(blocks), planes.view(3, *SHAPE), 3, 10.0, zones)
+    "move_blocks": lambda: [
+        *(
+            (LABELS[1], DEFINED.connected_pieces(blocks)[None], planes.view(3, *SHAPE), 3, 10.0, zones)
             for planes, zones in ((PLANES, None), (FLAT, ZONES))
             for blocks in (LABELS[1] * 9 + LABELS[0].clamp_min(0), LABELS[1] * 9 + torch.arange(99).view(SHAPE) % 5)
-        ]
-        + [
-            (
-                MASKED,
-                DEFINED.connected_pieces(torch.where(MASKED >= 0, LABELS[1] * 9 + LABELS[0], -1)),
-                PLANES.view(3, *SHAPE),
-                1,
-                10.0,
-            )
-        ]
-    ),
+        ),
+        (MASKED, torch.stack((MASKED, DEFINED.connected_pieces(FINER))), PLANES.view(3, *SHAPE), 1, 10.0),
+    ],
     "open_largest": lambda: [(TREE.gain, *children(), count) for count in (0, 1, 40, 98)],
     "paint": lambda: [(random(2, 4, 3).requires_grad_(), LABELS.flatten(1))],
     "persistence": lambda: [(TREE.gain, *children())],

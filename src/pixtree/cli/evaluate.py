@@ -130,13 +130,14 @@ def superpixels(
 ) -> None:
     """Benchmark superpixel methods against human annotations."""
     counts, names, given = parsed_counts(tokens, "--tokens"), _words(methods), _named_folders(labels or [])
-    if reference is not None and reference not in (*names, *given):
-        raise UsageError(f"--reference is one of the methods {', '.join((*names, *given))}, got {reference!r}; choose one of these")
+    known = (*names, *given)
+    if reference is not None and reference not in known:
+        raise UsageError(f"--reference is one of the methods {', '.join(known)}, got {reference!r}; choose one of these")
     check_outputs(output, plot, csv)
 
     from pixtree.evaluation.annotated_photos import annotated_photos, data_folder, label_folder
-    from pixtree.evaluation.records import provenance, with_errors, write_record, write_table
-    from pixtree.evaluation.superpixel_comparison import compare_superpixels, differences, rows
+    from pixtree.evaluation.records import provenance, write_record, write_table
+    from pixtree.evaluation.superpixel_comparison import compare_superpixels, rows
 
     photos = annotated_photos(data, split, limit)
     folders = [label_folder(name, folder, photos) for name, folder in given.items()]
@@ -144,11 +145,7 @@ def superpixels(
     samples = [sample for some in _with_progress(ready, len(photos) * len(counts)) for sample in some]
     found, folder = rows(samples), data_folder(data)
     show(SUPERPIXEL_COLUMNS, found)
-    paired: dict[str, Any] = {}
-    if reference is not None:
-        paired = {"reference": reference, "differences": differences(samples, reference)}
-        columns = [[key, heading.format(reference), form] for key, heading, form in DIFFERENCE_COLUMNS]
-        show(columns, with_errors(paired["differences"], columns))
+    paired = {} if reference is None else _paired(samples, reference)
     if output is not None:
         command = f"pixtree evaluate superpixels {named(folder)} --split {split} --tokens {tokens} --methods {methods}"
         command += "" if limit is None else f" --limit {limit}"
@@ -275,6 +272,17 @@ def salient(
     typer.echo(markdown_table(SALIENT_COLUMNS, rows))
     command = f"pixtree evaluate salient {folder.name} --model {model} --tokens {tokens} --side {side} --size {size}"
     write(output, f"Salient objects on {folder.name}", command, SALIENT_COLUMNS, rows)
+
+
+def _paired(samples: Sequence["Sample"], reference: str) -> dict[str, Any]:
+    """Print how far the methods are from `reference`, and return it for the record."""
+    from pixtree.evaluation.records import with_errors
+    from pixtree.evaluation.superpixel_comparison import differences
+
+    apart = differences(samples, reference)
+    columns = [[key, heading.format(reference), form] for key, heading, form in DIFFERENCE_COLUMNS]
+    show(columns, with_errors(apart, columns))
+    return {"reference": reference, "differences": apart}
 
 
 def _words(text: str) -> list[str]:

@@ -267,8 +267,8 @@ def detailed(labels: Tensor, blocks: Sequence[Tensor], features: Tensor, kernels
     blocks: label maps (H, W) int32 of connected pieces; each has its blocks inside those of the one before, or inside the regions.
     """
     zones = solid_zones(labels >= 0, features, kernels)
-    for pieces in blocks:
-        labels = kernels.move_blocks(labels, pieces, features, BLOCK_SWEEPS, floor, zones)
+    if blocks:
+        labels = kernels.move_blocks(labels, torch.stack(list(blocks)), features, BLOCK_SWEEPS, floor, zones)
     return _polished(labels, features, kernels, floor, zones, SWEEPS, 0.0)
 
 

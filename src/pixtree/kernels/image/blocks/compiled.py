@@ -10,6 +10,7 @@ from pixtree.runtime.jit import kernel
 for _loop in (
     definition.sum_blocks,
     definition.find_sides,
+    definition.move_level,
     definition.link_blocks,
     definition.add_row,
     definition.energy_with,
@@ -26,6 +27,6 @@ def move_blocks(
     """Labels (H, W) int32 after blocks have moved between regions; features are planes (C, H, W) float32. See the definition."""
     moved = labels.clone()
     flat = definition.NO_ZONES if zones is None else zones.contiguous().numpy()
-    counts = (int(labels.max()) + 1, int(blocks.max()) + 1)
+    counts = (int(labels.max()) + 1, int(blocks[-1].max()) + 1)
     move_in_place(moved.numpy(), blocks.contiguous().numpy(), features.contiguous().numpy(), flat, *counts, sweeps, floor)
     return moved

@@ -27,13 +27,14 @@ def move_blocks(
 ) -> Tensor:  # fmt: skip
     """Labels (H, W) int32 after blocks have moved between regions: see `move_in_place`; features are planes (C, H, W) float32.
 
-    labels, blocks: (H, W) int32 from 0, −1 outside in both. Regions and blocks are 4-connected, and a block lies in one region.
+    blocks: (L, H, W) int32, coarse to fine. Labels and blocks count from 0 and are −1 outside. Regions and blocks are 4-connected,
+    and a block lies in one region and in one block of every coarser level.
     zones: (H, W) int32, the flat zone of every pixel, −1 where it has none.
     """
-    moved, pieces = labels.cpu().numpy().copy(), blocks.cpu().numpy()
+    moved = labels.cpu().numpy().copy()
     flat = NO_ZONES if zones is None else zones.cpu().numpy()
-    counts = (int(labels.max()) + 1, int(blocks.max()) + 1)
-    move_in_place(moved, pieces, features.cpu().numpy(), flat, *counts, sweeps, floor)
+    counts = (int(labels.max()) + 1, int(blocks[-1].max()) + 1)
+    move_in_place(moved, blocks.cpu().numpy(), features.cpu().numpy(), flat, *counts, sweeps, floor)
     return torch.from_numpy(moved).to(labels.device)
 
 
@@ -47,61 +48,46 @@ def move_in_place(
     sweeps: int,
     floor: float,
 ) -> None:
-    """Move each block to the neighbouring region where it lowers the energy of both regions together the most; in place.
+    """Move each block, level by level, to the neighbouring region where the energy of the two regions falls the most; in place.
 
     It moves only if that gains more than LEAST_GAIN per pixel and its old region stays connected, so the energy falls with every
-    move, and the count of regions and their connectivity hold. Sweeps run through the blocks by first pixel and back in turns. A
-    block that has a part of a flat zone never moves. O(pixels), and per sweep O(blocks) plus the searches for connections, which
-    end as soon as the neighbours of a block are found.
+    move, and the count of regions and their connectivity hold. A block that has a part of a flat zone never moves. O(pixels), and
+    per sweep O(blocks) plus the searches for connections, which end as soon as the neighbours of a block are found.
+
+    count: blocks of the finest level.
     """
-    width = 1 + 2 * features.shape[0]
-    sums, totals = np.zeros((count, width)), np.zeros((regions, width))
-    owner, fixed = np.zeros(count, np.int64), np.zeros(count, np.bool_)
-    sides, begin, search = np.empty((2 * labels.size, 2), np.int32), np.zeros(count + 1, np.int64), np.zeros((2, count), np.int64)
-    sum_blocks(labels, blocks, features, owner, sums)
-    found = find_sides(blocks, zones, sides, fixed)
-    neighbour = np.empty(2 * found, np.int64)
-    link_blocks(sides, found, begin, neighbour, search[0])
-    energies, tried, inverse_floor = np.zeros(regions), np.zeros(regions, np.int64), 1.0 / floor
-    for block in range(count):
-        add_row(totals, owner[block], sums, block, 1.0)
-    for region in range(regions):
-        energies[region] = energy_with(totals, region, sums, 0, 0.0, inverse_floor)
-    stamp = 0
-    for sweep in range(sweeps):
-        moved = False
-        for i in range(count):
-            block = i if sweep % 2 == 0 else count - 1 - i
-            old = owner[block]
-            if fixed[block] or totals[old, 0] == sums[block, 0]:
-                continue
-            stamp += 1
-            new = best_region(block, owner, begin, neighbour, sums, totals, energies, tried, stamp, inverse_floor)
-            if new == old or not stays_connected(block, owner, begin, neighbour, search, stamp):
-                continue
-            owner[block] = new
-            moved = True
-            for region, sign in ((old, -1.0), (new, 1.0)):
-                add_row(totals, region, sums, block, sign)
-                energies[region] = energy_with(totals, region, sums, block, 0.0, inverse_floor)
-        if not moved:
-            break
-    height, across = labels.shape
+    levels, height, width = blocks.shape
+    sums, owner, group = (
+        np.zeros((count, 1 + 2 * features.shape[0])),
+        np.zeros(count, np.int64),
+        np.zeros((levels, count), np.int64),
+    )
+    sides = np.empty((2 * labels.size, 3), np.int32)
+    sum_blocks(labels, blocks, features, owner, group, sums)
+    found = find_sides(blocks[levels - 1], zones, sides)
+    for level in range(levels):
+        move_level(owner, group[level], sums, sides, found, regions, sweeps, 1.0 / floor)
     for y in range(height):
-        for x in range(across):
-            if blocks[y, x] >= 0:
-                labels[y, x] = owner[blocks[y, x]]
+        for x in range(width):
+            block = blocks[levels - 1, y, x]
+            if block >= 0:
+                labels[y, x] = owner[block]
 
 
-def sum_blocks(labels: Labels, blocks: Labels, features: NDArray[np.float32], owner: Numbers, sums: Values) -> None:
-    """The region of every block, and its row of sums: its pixels, then its channels, then their squares."""
-    height, width = labels.shape
+def sum_blocks(
+    labels: Labels, blocks: Labels, features: NDArray[np.float32], owner: Numbers, group: Numbers, sums: Values
+) -> None:  # fmt: skip
+    """The region of every finest block, its block in every level, and its row of sums: pixels, channels, then their squares."""
+    levels, height, width = blocks.shape
     channels = features.shape[0]
     for y in range(height):
         for x in range(width):
-            block = blocks[y, x]
+            block = blocks[levels - 1, y, x]
             if block >= 0:
-                owner[block] = labels[y, x]
+                if sums[block, 0] == 0.0:
+                    owner[block] = labels[y, x]
+                    for level in range(levels):
+                        group[level, block] = blocks[level, y, x]
                 sums[block, 0] += 1.0
                 for c in range(channels):
                     value = np.float64(features[c, y, x])
@@ -109,11 +95,8 @@ def sum_blocks(labels: Labels, blocks: Labels, features: NDArray[np.float32], ow
                     sums[block, 1 + channels + c] += value * value
 
 
-def find_sides(blocks: Labels, zones: Labels, sides: Labels, fixed: NDArray[np.bool_]) -> int:
-    """Write which blocks touch, as pairs that may repeat, and return how many pairs there are.
-
-    fixed: whether a block has a part of a zone whose other pixels are in other blocks.
-    """
+def find_sides(blocks: Labels, zones: Labels, sides: Labels) -> int:
+    """Write which blocks touch, as pairs that may repeat, and whether they touch inside a zone; returns the number of pairs."""
     height, width = blocks.shape
     found = 0
     for y in range(height):
@@ -128,37 +111,89 @@ def find_sides(blocks: Labels, zones: Labels, sides: Labels, fixed: NDArray[np.b
                 b = blocks[v, u]
                 if a == b or b < 0:
                     continue
-                if zones.size > 0 and zones[y, x] >= 0 and zones[y, x] == zones[v, u]:
-                    fixed[a] = True
-                    fixed[b] = True
+                inside = zones.size > 0 and zones[y, x] >= 0 and zones[y, x] == zones[v, u]
                 # Most sides continue the side of the pixel before, which has been written.
                 p, q = y - 1 + below, x - below
-                if p >= 0 and q >= 0 and blocks[p, q] == a and blocks[p + below, q + 1 - below] == b:
+                if not inside and p >= 0 and q >= 0 and blocks[p, q] == a and blocks[p + below, q + 1 - below] == b:
                     continue
                 sides[found, 0] = a
                 sides[found, 1] = b
+                sides[found, 2] = 1 if inside else 0
                 found += 1
     return found
 
 
-def link_blocks(sides: Labels, found: int, begin: Numbers, neighbour: Numbers, end: Numbers) -> None:
-    """The neighbours of each block, once each, neighbour[begin[block]:begin[block + 1]]; begin and end (one per block) are zeros.
+def move_level(
+    owner: Numbers, group: Numbers, sums: Values, sides: Labels, found: int, regions: int, sweeps: int, inverse_floor: float
+) -> None:
+    """Move the blocks of one level, groups of the finest ones, in sweeps by first pixel and back in turns.
 
-    end: scratch, zeros again at the end.
+    owner: the regions of the finest blocks, in place; sums: their rows.
+    """
+    count = 0
+    for block in range(owner.size):
+        count = max(count, group[block] + 1)
+    rows, totals = np.zeros((count, sums.shape[1])), np.zeros((regions, sums.shape[1]))
+    home, fixed = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    begin, neighbour, search = np.zeros(count + 1, np.int64), np.empty(2 * found, np.int64), np.zeros((2, count), np.int64)
+    energies, tried = np.zeros(regions), np.zeros(regions, np.int64)
+    for block in range(owner.size):
+        home[group[block]] = owner[block]
+        add_row(rows, group[block], sums, block, 1.0)
+        add_row(totals, owner[block], sums, block, 1.0)
+    link_blocks(sides, found, group, begin, neighbour, fixed, search[0])
+    for region in range(regions):
+        energies[region] = energy_with(totals, region, rows, 0, 0.0, inverse_floor)
+    stamp = 0
+    for sweep in range(sweeps):
+        moved = False
+        for i in range(count):
+            block = i if sweep % 2 == 0 else count - 1 - i
+            old = home[block]
+            if fixed[block] or totals[old, 0] == rows[block, 0]:
+                continue
+            stamp += 1
+            new = best_region(block, home, begin, neighbour, rows, totals, energies, tried, stamp, inverse_floor)
+            if new == old or not stays_connected(block, home, begin, neighbour, search, stamp):
+                continue
+            home[block] = new
+            moved = True
+            for region, sign in ((old, -1.0), (new, 1.0)):
+                add_row(totals, region, rows, block, sign)
+                energies[region] = energy_with(totals, region, rows, block, 0.0, inverse_floor)
+        if not moved:
+            break
+    for block in range(owner.size):
+        owner[block] = home[group[block]]
+
+
+def link_blocks(
+    sides: Labels, found: int, group: Numbers, begin: Numbers, neighbour: Numbers, fixed: NDArray[np.bool_], end: Numbers
+) -> None:
+    """The neighbours of each block, a group of finest ones, once each: neighbour[begin[block]:begin[block + 1]].
+
+    fixed: whether a block has a part of a zone whose other pixels are in other blocks. begin, fixed and the scratch `end`, one per
+    block, are zeros on entry, and end is zeros again at the end.
     """
     count = end.size
     for i in range(found):
-        begin[sides[i, 0] + 1] += 1
-        begin[sides[i, 1] + 1] += 1
+        a, b = group[sides[i, 0]], group[sides[i, 1]]
+        if a != b:
+            begin[a + 1] += 1
+            begin[b + 1] += 1
+            if sides[i, 2] > 0:
+                fixed[a] = True
+                fixed[b] = True
     for block in range(count):
         begin[block + 1] += begin[block]
         end[block] = begin[block]
     for i in range(found):
-        a, b = sides[i, 0], sides[i, 1]
-        neighbour[end[a]] = b
-        neighbour[end[b]] = a
-        end[a] += 1
-        end[b] += 1
+        a, b = group[sides[i, 0]], group[sides[i, 1]]
+        if a != b:
+            neighbour[end[a]] = b
+            neighbour[end[b]] = a
+            end[a] += 1
+            end[b] += 1
     for block in range(count):
         end[block] = -1  # from here on the last block that has it as its neighbour
     kept, first = 0, 0
@@ -197,7 +232,7 @@ def energy_with(totals: Values, region: int, sums: Values, block: int, sign: flo
         if c % CHANNELS_PER_LOG == CHANNELS_PER_LOG - 1 or c == channels - 1:
             logarithms += logarithm(product)
             product = 1.0
-    return size * (logarithms + ATTRACTION * spread)
+    return float(size * (logarithms + ATTRACTION * spread))
 
 
 def best_region(
@@ -227,7 +262,7 @@ def best_region(
         change = leaving + energy_with(totals, region, sums, block, 1.0, inverse_floor) - energies[region]
         if change < least:
             best, least = region, change
-    return best
+    return int(best)
 
 
 def stays_connected(block: int, owner: Numbers, begin: Numbers, neighbour: Numbers, search: Numbers, stamp: int) -> bool:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 ATTRACTION = 0.05  # weight of the squared error next to the likelihood, in units of 1/φ
 SQRT_HALF, LOG_2 = 0.7071067811865476, 0.6931471805599453
+ATANH_SERIES = tuple(1.0 / odd for odd in (11, 9, 7, 5, 3, 1))  # after 1/13
 
 NOWHERE = np.empty((0, 0), np.bool_)
 
@@ -47,8 +48,8 @@ def logarithm(x: float) -> float:
     t = (mantissa - SQRT_HALF) / (mantissa + SQRT_HALF)
     square = t * t
     series = 1.0 / 13.0
-    for odd in (11.0, 9.0, 7.0, 5.0, 3.0, 1.0):
-        series = series * square + 1.0 / odd
+    for coefficient in ATANH_SERIES:
+        series = series * square + coefficient
     return (exponent - 0.5) * LOG_2 + 2.0 * t * series
 
 

@@ -1,6 +1,7 @@
 """Cuts of a tree in numba."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -149,18 +150,18 @@ def keep_large(gain, left, right, threshold, number, kept, new_left, new_right, 
 
 def open_largest(gain: Tensor, left: Tensor, right: Tensor, count: int) -> Tensor:
     """The `count` inner nodes of largest (λ, id), (M−1,) bool: those that the nested cut with count + 1 regions opens."""
-    return largest_scales(gain, left, right, count)[0]
+    return largest_scales(gain, left, right, [count])[0][0]
 
 
-def largest_scales(gain: Tensor, left: Tensor, right: Tensor, count: int) -> tuple[Tensor, float]:
-    """`open_largest`, and the smallest λ among them (∞ of none), without the λ of nodes that cannot be among them.
+def largest_scales(gain: Tensor, left: Tensor, right: Tensor, counts: Sequence[int]) -> tuple[list[Tensor], float]:
+    """`open_largest` of counts, the largest first, and the smallest λ of that (∞ of none), without λ of nodes that stay closed.
 
     If every gain in a subtree is below τ, so is every λ in it; and a node that pools a λ below τ ends below τ itself. So nodes
     whose subtree has no gain ≥ τ change no λ ≥ τ: they are left out, and if count nodes of λ ≥ τ remain, the result is exact.
     """
-    inner = gain.numel()
+    inner, count = gain.numel(), counts[0]
     gains, children = gain.numpy(), (left.numpy(), right.numpy())
-    opened = torch.zeros(inner, dtype=torch.bool)
+    opened = [torch.zeros(inner, dtype=torch.bool) for _ in counts]
     if count == 0:
         return opened, math.inf
     words = scratch("cut", 5 * inner)
@@ -173,7 +174,8 @@ def largest_scales(gain: Tensor, left: Tensor, right: Tensor, count: int) -> tup
         fields = (torch.from_numpy(field[:size]) for field in (new_gain, new_left, new_right))
         scale = persistence(*fields)
         if int((scale >= float(threshold)).sum()) >= count:
-            chosen = select_largest(scale, count)
-            opened[torch.from_numpy(kept[:size])[chosen].to(torch.int64)] = True
-            return opened, float(scale[chosen].min())
+            chosen = [select_largest(scale, fewer) for fewer in counts]
+            for cut, nodes in zip(opened, chosen, strict=True):
+                cut[torch.from_numpy(kept[:size])[nodes].to(torch.int64)] = True
+            return opened, float(scale[chosen[0]].min())
         guess *= 4

@@ -177,6 +177,47 @@ def label_pixels(rounds, offset, component, node, above, left, right, opened, pa
 
 
 @kernel
+def join_labels(rounds, offset, component, node, above, parent, opened, top, labels, joined):
+    """joined = the labels of a coarser cut, which opens some of the nodes that the cut behind `labels` opens; see `label_pixels`.
+
+    parent: as that leaves it; top is scratch per node. A region is found by its first pixel, which lies in the lowest node above
+    it, or in none that is closed.
+    """
+    regions = _i4(0)
+    for k in range(opened.size - 1, -1, -1):
+        top[k] = -1 if parent[k] < 0 else top[parent[k]]
+        if top[k] < 0 and not opened[k]:
+            top[k] = regions
+            regions += _i4(1)
+    number = np.empty(regions, np.int32)
+    for region in range(regions):
+        number[region] = -1
+    fine = _i4(0)
+    for pixel in range(labels.size):
+        fine = max(fine, labels[pixel] + _i4(1))
+    coarse = np.empty(fine, np.int32)
+    known, seen = _i4(0), _i4(0)
+    for pixel in range(labels.size):
+        if labels[pixel] == known:  # regions are numbered by their first pixels
+            here, level = _i8(pixel), 0
+            up = offset[1] + _i8(component[here])
+            while node[up] < 0 and level + 1 < rounds:
+                here, level = up, level + 1
+                up = offset[level + 1] + _i8(component[here])
+            region = top[above[here]] if node[up] >= 0 else _i4(-1)
+            if region < 0:
+                coarse[known] = seen
+                seen += _i4(1)
+            else:
+                if number[region] < 0:
+                    number[region] = seen
+                    seen += _i4(1)
+                coarse[known] = number[region]
+            known += _i4(1)
+        joined[pixel] = coarse[labels[pixel]]
+
+
+@kernel
 def scales_of_few(left, right, gain, nodes, scale):
     """scale[k] = λ of node k; nodes: scratch for `scale_set`. Children −1 are flat."""
     made = gain.size
@@ -275,19 +316,20 @@ def pruned_cut(
         return None
     labels, scratch_label = np.empty((len(opened), leaves), np.int32), slab[: 2 * made + leaves + total].view(np.int32)
     parent, top, number, label = np.split(scratch_label, [made, 2 * made, 2 * made + leaves])  # what grew the levels is free again
-    for one, some in zip(opened, labels, strict=True):
-        label_pixels(rounds, offset, component, node, above, left, right, one, parent, top, label, number, found.root, some)
+    label_pixels(rounds, offset, component, node, above, left, right, opened[0], parent, top, label, number, found.root, labels[0])
+    for fewer, joined in zip(opened[1:], labels[1:], strict=True):
+        join_labels(rounds, offset, component, node, above, parent, fewer, top, labels[0], joined)
     first, *others = torch.from_numpy(labels)
     return ExactCut(first, kept, tuple(others))
 
 
 def opened_nodes(left: Any, right: Any, gain: Any, counts: Sequence[int]) -> tuple[list[Any], float]:
-    """Which nodes each cut opens, (K,) bool, and the smallest λ among those of the first; children −1 are flat."""
+    """Which nodes each cut opens, (K,) bool, the finest first, and the smallest λ that it opens; children −1 are flat."""
     made = gain.size
     if made > FEW:
         a, b = (torch.from_numpy(np.where(child < 0, 0, child + np.int32(made + 1))) for child in (left, right))
-        largest = [largest_scales(torch.from_numpy(gain), a, b, count) for count in counts]
-        return [opened.numpy() for opened, _ in largest], largest[0][1]
+        largest, smallest = largest_scales(torch.from_numpy(gain), a, b, counts)
+        return [one.numpy() for one in largest], smallest
     words = made * HEAP_NODE.itemsize // 4
     scale = np.empty(made, np.float64)
     scales_of_few(left, right, gain, scratch("heaps", words)[:words].view(HEAP_NODE), scale)

@@ -13,9 +13,9 @@ import pytest
 from commands import invoke
 from PIL import Image
 
+from pixtree import messages
 from pixtree.cli.main import app
 from pixtree.cli.progress import Progress
-from pixtree import messages
 from pixtree.vector.presets import ABOUT, PRESETS
 
 # The real program on images whose cuts take as long as `seconds` has it.

@@ -11,8 +11,8 @@ from typing import Any
 
 from numba.core.caching import FunctionCache, IndexDataCacheFile, UserProvidedCacheLocator
 
-from pixtree.runtime.announcer import REMEDY
 from pixtree.messages import warn_once
+from pixtree.runtime.announcer import REMEDY
 
 PACKAGE = Path(__file__).parents[1]
 # Machine code is inlined across the files of these folders; a test checks that nothing is compiled elsewhere.

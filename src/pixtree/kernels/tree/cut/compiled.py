@@ -154,11 +154,7 @@ def open_largest(gain: Tensor, left: Tensor, right: Tensor, count: int) -> Tenso
 
 
 def largest_scales(gain: Tensor, left: Tensor, right: Tensor, counts: Sequence[int]) -> tuple[list[Tensor], float]:
-<<<<<<< HEAD
-    """`open_largest` of counts, the largest first, and the smallest λ of that (∞ of none), without λ of nodes that no count opens.
-=======
     """`open_largest` of counts, the largest first, and the smallest λ of that (∞ of none), without λ of nodes that stay closed.
->>>>>>> detail/main
 
     If every gain in a subtree is below τ, so is every λ in it; and a node that pools a λ below τ ends below τ itself. So nodes
     whose subtree has no gain ≥ τ change no λ ≥ τ: they are left out, and if count nodes of λ ≥ τ remain, the result is exact.

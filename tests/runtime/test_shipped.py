@@ -228,6 +228,7 @@ event.register("numba:compile", Listener())
 import pixtree
 photo = numpy.random.default_rng(0).integers(0, 256, (48, 56, 3), dtype=numpy.uint8)
 labels = pixtree.segment(photo, 20).tolist()
+torch.manual_seed(0)  # the projection of tokens is random
 features = pixtree.Tokenizer.pretrained(pixtree.Exactly(9))(torch.from_numpy(photo).permute(2, 0, 1)[None] / 255).features.tolist()
 print(json.dumps([pixtree.__file__, len(names), labels, features]))
 """

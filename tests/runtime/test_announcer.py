@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import numba
 import pytest
 
-from pixtree.runtime import announcer, messages
+from pixtree import messages
+from pixtree.runtime import announcer
 from pixtree.runtime.announcer import Announcer
 
 

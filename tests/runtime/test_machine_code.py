@@ -13,7 +13,8 @@ from types import ModuleType
 import numba
 import pytest
 
-from pixtree.runtime import announcer, jit, machine_code, messages
+from pixtree import messages
+from pixtree.runtime import announcer, jit, machine_code
 
 
 def add_seven(number):

@@ -1,6 +1,7 @@
 """The mutants of `make mutate`: small changes that keep the lines of a file, and leave texts and types alone."""
 
 import ast
+import json
 import os
 import sys
 from pathlib import Path
@@ -100,6 +101,19 @@ def test_machine_code_is_stale_only_where_a_change_reaches_it(tool, tmp_path):
     assert all(one == {"counted", "twice"} for one in stale["counted"])
     assert all(one == set() for one in stale["chosen"])
     assert all(one == {"twice"} for one in stale["LIMIT",])
+
+
+def test_a_test_that_calls_machine_code_itself_runs_its_mutants(tool, tmp_path):
+    (tmp_path / "pixtree").mkdir()
+    (tmp_path / "pixtree" / "a.py").write_text(SOURCE)
+    (tmp_path / "test_direct.py").write_text("def test_counted():\n    counted([1])\n")
+    (tmp_path / "test_other.py").write_text("def test_other():\n    pass\n")
+    tests = [["test_direct.py::test_counted", 0.1], ["test_other.py::test_other", 0.1]]
+    (tmp_path / "record.json").write_text(json.dumps({"tests": tests, "failed": [], "lines": {}}))
+    reach = tool["reach"].Reach(tmp_path / "record.json", tool["reach"].Sources.of(tmp_path / "pixtree"), tmp_path)
+    of_compiled = [one for one in tool["mutants"].mutants_of("pixtree/a.py", SOURCE) if one.place.function == "counted"]
+    assert of_compiled
+    assert all(reach.covering(one) == ["test_direct.py::test_counted"] for one in of_compiled)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,14 @@
 
 import ast
 import json
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from mutants import COMPILERS, Mutant
+
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,9 @@ def _function(path: str, owner: str | None, node: ast.FunctionDef | ast.AsyncFun
 class Reach:
     """Tests by mutant."""
 
-    def __init__(self, record: Path, sources: Sources) -> None:
+    def __init__(self, record: Path, sources: Sources, root: Path = ROOT) -> None:
+        self.root = root
+        self.words: dict[str, set[str]] = {}
         kept = json.loads(record.read_text(encoding="utf-8"))
         self.tests = [name for name, _ in kept["tests"]]
         self.left_out = kept["failed"]  # without any change
@@ -116,14 +121,25 @@ class Reach:
             named |= self._of_names({place.owner} if place.owner else set(place.names))
         return named
 
+    def _words(self, file: str) -> set[str]:
+        """The names in a file of tests; none where it is gone."""
+        if file not in self.words:
+            path = self.root / file
+            self.words[file] = set(re.findall(r"\w+", path.read_text(encoding="utf-8"))) if path.is_file() else set()
+        return self.words[file]
+
     def _of_lines(self, path: str, lines: range) -> set[int]:
         seen = self.lines.get(path, {})
         return {number for line in lines for number in seen.get(line, ())}
 
     def _of_names(self, names: set[str]) -> set[int]:
-        """Tests that run a line which reads one of these names, or which calls machine code that does."""
+        """Tests that run a line which reads one of these names, or which calls machine code that does.
+
+        Coverage sees no line of machine code, nor those of tests: a test whose file names a compiled function may call it itself.
+        """
         machine = names | self.sources.inlined_into(names)
-        found: set[int] = set()
+        compiled = {one.name for one in self.sources.functions if one.compiled} & machine
+        found = {number for number, test in enumerate(self.tests) if compiled & self._words(test.split("::")[0])}
         for name in machine:
             for function in self.sources.readers.get(name, []):
                 if not function.compiled:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pictures import noise, photo, small_images
 
 from pixtree.kernels import kernels_for
-from pixtree.kernels.image.blocks.definition import ATTRACTION
+from pixtree.kernels.image.blocks.definition import ATTRACTION, energy_with
 from pixtree.kernels.tree import FLOOR
 from pixtree.trees.build import hierarchy_of_image
 from pixtree.trees.cuts import BLOCK_SWEEPS
@@ -118,3 +118,10 @@ def test_long_regions_that_meet_in_two_places_are_searched_around():
     assert int(after[1, 4]) != 0
     assert int((after == 0).sum()) == 23
     assert torch.equal(after, moved(labels, blocks, features, "torch"))
+
+
+def test_the_energy_of_many_channels_is_that_of_the_formula():
+    values = torch.rand(11, 30, generator=torch.Generator().manual_seed(0)).to(torch.float64) * 40
+    row = torch.cat((torch.tensor([30.0], dtype=torch.float64), values.sum(1), values.square().sum(1)))[None].numpy()
+    expected = energy(torch.zeros(30, dtype=torch.int64), values)
+    assert energy_with(row, 0, row, 0, 0.0, 1.0 / FLOOR) == pytest.approx(expected, rel=1e-9)

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from pictures import checkerboard, constant, noise, photo, small_images
 
+import pixtree
 from pixtree.kernels.tree.attributes.definition import depths
 from pixtree.trees.build import hierarchy_of_image, hierarchy_of_planes
 from pixtree.trees.hierarchy import Hierarchy
@@ -237,3 +238,15 @@ def test_unknown_names_list_the_choices(options, message):
 def test_unknown_backends_list_the_choices():
     with pytest.raises(ValueError, match="auto, torch, numba, got 'cuda'"):
         hierarchy_of_image(noise(4, 4), backend="cuda")
+
+
+@pytest.mark.parametrize(
+    ("similarity", "words"),
+    [
+        (pixtree.Likelihood(length_exponent=0.3), "length_exponent must be 0, 0.25, 0.5, 0.75 or 1, got 0.3"),
+        (pixtree.Likelihood(ward_rounds=0), "ward_rounds must be at least 1, got 0"),
+    ],
+)
+def test_similarities_with_impossible_numbers_are_refused(similarity, words):
+    with pytest.raises(ValueError, match=words):
+        pixtree.hierarchy(photo(height=6, width=6), similarity=similarity)

@@ -5,6 +5,7 @@ import numpy as np
 from pixtree.vector.regions.flat import FEWEST, NEAR, PEAK, SAME, outstanding
 from pixtree.vector.regions.growing import local_variance
 from pixtree.vector.regions.merging import weighted_means, without_outdated
+from pixtree.vector.tracing import pixel_edges
 
 
 def test_means_of_regions_are_weighted_means():
@@ -49,3 +50,8 @@ def test_colours_stand_out_that_have_most_of_the_pixels_near_them():
     assert outstanding(colours, counts, 300).tolist() == expected
     assert outstanding(colours, counts, 2).tolist() == expected[:2]
     assert outstanding(colours[:0], counts[:0], 2).tolist() == []
+
+
+def test_edges_between_pixels_of_different_regions_and_of_the_border_are_counted():
+    labels = np.array([[0, 0, 1], [0, 1, 1]])
+    assert pixel_edges(labels) == 1 + 2 + 10  # below, to the right, and around

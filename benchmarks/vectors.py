@@ -2,8 +2,7 @@
 
     PIXTREE_DATA=... python benchmarks/vectors.py            # all of it, one after the other
     python benchmarks/vectors.py quality     # DiffVG's five at budgets, beside vtracer and the paper's pipeline; the plot
-    python benchmarks/vectors.py own         # of these, the rows of pixtree alone; the others stay as they were recorded
-    python benchmarks/vectors.py paper       # of these, the rows of the paper's pipeline alone
+    python benchmarks/vectors.py release     # the same five compared with the authors' released demo (PIXTREE_RELEASE)
     python benchmarks/vectors.py renderers   # DiffVG's five in resvg and librsvg: hairlines, and polygons pixel by pixel
     python benchmarks/vectors.py others      # photos on which nothing was tuned, beside vtracer at equal bytes
     python benchmarks/vectors.py speed       # seconds beside vtracer's defaults and version 0.1 (PIXTREE_BEFORE), in turn
@@ -11,8 +10,10 @@
     python benchmarks/vectors.py pictures    # drawings with enlarged parts, for the documentation
 
 Records go to benchmarks/results, pictures to docs/pictures. librsvg and potrace are programs (librsvg2-bin, potrace).
+PIXTREE_RELEASE names a checkout of the authors' repository dsb-ifi/dHT; without it, running everything leaves `release` out.
 """
 
+import importlib
 import json
 import os
 import sys
@@ -34,7 +35,6 @@ from vector_speed import timed
 
 from pixtree.evaluation.plots import plot_rate_distortion
 from pixtree.evaluation.vectors import (
-    SIZES,
     VTRACER,
     Method,
     compare,
@@ -73,7 +73,6 @@ PAPER_NOTE = (
     "The last table quotes the paper, and nothing in it is measured by us. The paper calls its images five examples of DiffVG and "
     "gives no counts of paths for them, so the files and the counts may differ from ours."
 )
-PART_NAMES = {"own": "pixtree", "vtracer": "vtracer", "paper": "the paper's pipeline"}
 PATHS_PER_MEGAPIXEL, DECIBELS = 2000, 28.0  # of the large photo
 
 
@@ -121,34 +120,20 @@ def paper_methods() -> list[Method]:
     return [shipped, Method("paper 5000 paths, released weights", lambda picture: picture, released)]
 
 
-def quality(*parts: str) -> None:
-    """DiffVG's five at budgets of paths and bytes, vtracer at its settings, the paper's pipeline; other parts keep their rows."""
-    groups = {
-        "own": [own_method(name, **options) for name, options in BUDGETS.items()],
-        "vtracer": [vtracer_method(setting) for setting in VTRACER],
-        "paper": paper_methods(),
-    }
-    names = [method.name for group in groups.values() for method in group]
-    kept = [method.name for part, group in groups.items() if part not in parts for method in group]
-    stored = json.loads((RESULTS / "vectors.json").read_text(encoding="utf-8")) if kept else {}
-    rows: list[dict[str, Any]] = [row for row in stored.get("images", ()) if row["method"] in kept]
+def quality() -> None:
+    """DiffVG's five at budgets of paths and bytes, vtracer at its settings, the paper's pipeline."""
+    own = [own_method(name, **options) for name, options in BUDGETS.items()]
+    others = [*(vtracer_method(setting) for setting in VTRACER), *paper_methods()]
+    rows: list[dict[str, Any]] = []
     for path in watched(folder_of("diffvg5"), "quality"):
-        for row in chain(*(compare([path], groups[part], SIZES if part == "own" else ()) for part in parts)):
+        for row in chain(compare([path], own), compare([path], others, ())):
             print(f"{row['image']}, {row['method']}: {row['psnr']:.2f} dB, {row['bytes']:,.0f} bytes", flush=True)
             rows.append(row)
-    rows.sort(key=lambda row: names.index(row["method"]))
+    rows.sort(key=lambda row: [method.name for method in (*own, *others)].index(row["method"]))
     table = summary(rows)
-    title = "Drawings of DiffVG's five images"
-    sources = {part: source_of(part, stored) for part in groups if part not in parts}
-    notes = [PAPER_NOTE, *(f"The rows of {PART_NAMES[part]} were recorded on {source}." for part, source in sources.items())]
-    content = {"rows": table, "images": rows, "printed": PRINTED, "sources": sources, "notes": notes, "bars": quality_bars(table)}
-    record("vectors", " ".join(parts) if kept else "quality", title, benchmark="vectors", **content)
+    content = {"rows": table, "images": rows, "printed": PRINTED, "notes": [PAPER_NOTE], "bars": quality_bars(table)}
+    record("vectors", "quality", "Drawings of DiffVG's five images", benchmark="vectors", **content)
     plot_rate_distortion(table, PICTURES / "vectors.png")
-
-
-def source_of(part: str, stored: dict[str, Any]) -> str:
-    """The date and machine on which the rows of a part of a stored record were measured."""
-    return str(stored.get("sources", {}).get(part, f"{stored['date']}, {stored['machine']['cpu']}"))
 
 
 def quality_bars(table: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -166,6 +151,59 @@ def quality_bars(table: list[dict[str, Any]]) -> list[dict[str, Any]]:
         bar("300 kB: mean PSNR", by_name["300 kB"]["psnr"], least=28.5),
         bar("1 MB: mean PSNR", by_name["1 MB"]["psnr"], least=32.5),
     ]
+
+
+# The authors' released demo
+
+
+RELEASE_COLUMNS = [
+    ["method", "Method", ""],
+    ["image", "Image", ""],
+    ["paths", "Paths", ".0f"],
+    ["bytes", "Bytes", ",.0f"],
+    ["psnr", "PSNR dB", ".2f"],
+    ["psnr_of_mean", "PSNR of the mean error, dB", ".2f"],
+    ["ssim", "SSIM", ".4f"],
+    ["seconds", "Seconds", ".1f"],
+]
+MULTIPLE = 32  # the demo takes sides that its encoder and the squares below its paths divide
+
+
+def released_demo(checkout: str) -> Method:
+    """The raster-to-vector model of the authors' repository with its weights and default options."""
+    sys.path.insert(0, checkout)
+    model = importlib.import_module("dht.models").load_dht_ras2vec(normalize=True)
+
+    def convert(picture: np.ndarray) -> str:
+        height, width = picture.shape[:2]
+        padded = np.pad(picture, ((0, -height % MULTIPLE), (0, -width % MULTIPLE), (0, 0)), mode="edge")
+        torch.manual_seed(0)  # its inference draws random merges
+        with torch.no_grad():
+            text: str = model(torch.from_numpy(padded).permute(2, 0, 1)[None] / 255)  # HWC -> NCHW
+        return text.replace("<svg ", f'<svg viewBox="0 0 {width} {height}" ', 1)  # without the padding
+
+    return Method("released demo", lambda picture: picture, convert)
+
+
+def release() -> None:
+    """The authors' demo on DiffVG's five, and our drawings and the paper's pipeline with as many paths on each."""
+    if "PIXTREE_RELEASE" not in os.environ:
+        raise SystemExit("PIXTREE_RELEASE must name a checkout of the authors' repository dsb-ifi/dHT, it is not set; set it first")
+    demo = released_demo(os.environ["PIXTREE_RELEASE"])
+    rows: list[dict[str, Any]] = []
+    for path in watched(folder_of("diffvg5"), "release"):
+        (first,) = compare([path], [demo], ())
+        paths = int(first["paths"])
+        ours = [own_method("paper, as many paths", paths=paths, style="paper"), own_method("pixtree, as many paths", paths=paths)]
+        rows += [first, *compare([path], ours, ())]
+    rows.sort(key=lambda row: row["method"], reverse=True)
+    notes = [
+        "The demo chooses its own number of paths, over a background of squares of 32 px that are not counted; it has its default "
+        "options and one seed. Images are padded to multiples of 32 px for it. The published figures have about 5,000 paths.",
+    ]
+    table = [{"image": "all five", **row} for row in summary(rows)]
+    title = "Drawings compared with the authors' released demo"
+    record("vectors_release", "release", title, columns=RELEASE_COLUMNS, rows=[*table, *rows], notes=notes, bars=[])
 
 
 # Two renderers
@@ -368,9 +406,8 @@ def large(rounds: int = 2) -> None:
 
 
 PARTS = {
-    "quality": lambda: quality("own", "vtracer", "paper"),
-    "own": lambda: quality("own"),
-    "paper": lambda: quality("paper"),
+    "quality": quality,
+    "release": release,
     "renderers": renderers,
     "others": others,
     "speed": speed,
@@ -384,7 +421,7 @@ def main(arguments: Sequence[str]) -> None:
     if unknown:
         raise SystemExit(f"a part of this benchmark is one of {', '.join(PARTS)}, got {unknown[0]!r}; choose some of these or none")
     vectorize(np.zeros((8, 8, 3), np.uint8))  # compile outside the clock
-    for name in arguments or (part for part in PARTS if part not in ("own", "paper")):
+    for name in arguments or (part for part in PARTS if part != "release" or "PIXTREE_RELEASE" in os.environ):
         PARTS[name]()
 
 

@@ -68,6 +68,7 @@ CHAPTERS = (
         "The same tree is traced into SVG files. Quality is that of the rendered file against the pixels that went in.",
         (
             "vectors",
+            "vectors_release",
             "vectors_others",
             "icons*",
             "vectors_posters",
@@ -169,6 +170,8 @@ WORDS = {
     "data sets. The paper's base models reach more; as published, TokenCut fails on these models.",
     "vectors": "Shows quality at budgets of paths and bytes on the five images that the paper took from DiffVG. That they are the "
     "same files and the same counts of paths as the paper's is likely and not certain.",
+    "vectors_release": "Shows the raster-to-vector demo that the paper's authors released, with its default options, and both of "
+    "our pipelines at its path counts. It does not show the drawings behind the paper's table, whose settings are not published.",
     "vectors_others": "Shows our lead over vtracer at equal bytes. It does not show that either looks better to people.",
     "icons": "Shows tracing of clean icons, compared with the original drawing at four times the size.",
     "vectors_posters": "Shows how near the colours of posters are to the photo's. Ours mostly takes more bytes.",

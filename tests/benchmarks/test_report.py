@@ -147,7 +147,7 @@ def test_a_command_in_the_first_table_is_short():
         "chrt -r 1 python benchmarks/app.py -o a.json": "python benchmarks/app.py …",
         "python benchmarks/coarsen.py report --images $PIXTREE_DATA/a": "python benchmarks/coarsen.py report …",
         "python benchmarks/paper_counts.py $PIXTREE_DATA/a": "python benchmarks/paper_counts.py …",
-        "python benchmarks/vectors.py paper": "python benchmarks/vectors.py paper",
+        "python benchmarks/vectors.py others": "python benchmarks/vectors.py others",
     }
     assert {command: script({"command": command}) for command in shown} == shown
 

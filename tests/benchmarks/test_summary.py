@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from evidence.report import records_in
-from evidence.summary import CLAIMS, Claim, bar, best, claimed, printed, summary, value
+from evidence.summary import CLAIMS, Claim, bar, best, claimed, listed, peers, printed, summary, value
 
 ROOT = Path(__file__).parents[2]
 RECORDS = records_in(ROOT / "benchmarks" / "results")
@@ -13,9 +13,9 @@ QUOTES = json.loads((ROOT / "benchmarks" / "paper.json").read_text(encoding="utf
 RECORD = {
     "date": "2026-01-02",
     "rows": [
-        {"method": "pixtree", "count": 200, "share": 0.4991, "error": 0.1},
-        {"method": "slic", "count": 200, "share": 0.5, "error": 0.3},
-        {"method": "lsc", "count": 200, "share": 0.52, "error": 0.2},
+        {"method": "pixtree", "count": 200, "share": 0.4991, "error": 0.1, "segments": 200, "pieces": 200},
+        {"method": "slic", "count": 200, "share": 0.5, "error": 0.3, "segments": 199, "pieces": 199},
+        {"method": "lsc", "count": 200, "share": 0.52, "error": 0.2, "segments": 200, "pieces": 900},
         {"method": "lsc", "count": 400, "share": 0.5, "error": None},
     ],
     "bars": [{"what": "mean error", "found": 0.25}],
@@ -34,6 +34,10 @@ RECORD = {
         (best("error", ".1f", "method", least=True, but=("pixtree",), count=200), "0.2 (lsc)"),
         (best("error", ".1f", "method", count=200), "0.3 (slic)"),
         (best("error", ".1f", "method", count=9), None),
+        (best("error", ".1f", "method", least=True, but=("pixtree",), connected=True, count=200), "0.3 (slic)"),
+        (listed(value("error", ".1f", method="slic"), value("error", ".1f", " (ours)", method="pixtree")), "0.3, 0.1 (ours)"),
+        (listed(value("error", ".1f", method="none"), value("error", ".1f", method="slic")), "0.3"),
+        (listed(value("error", ".1f", method="none")), None),
         (bar("mean", ".2f", " dB"), "0.25 dB"),
         (bar("least", ".2f"), None),
         (printed("error", ".2f"), "0.15"),
@@ -43,6 +47,33 @@ RECORD = {
 )
 def test_figures_are_looked_up_in_records(pick, figure):
     assert pick(RECORD) == figure
+
+
+def test_a_method_with_torn_regions_is_named_with_the_best_connected_one():
+    rows = [
+        {"method": "torn", "tokens": 200, "boundary_recall": 0.97, "segments": 204, "pieces": 6950},
+        {"method": "whole", "tokens": 200, "boundary_recall": 0.95, "segments": 204, "pieces": 204},
+        {"method": "pixtree", "tokens": 200, "boundary_recall": 0.99, "segments": 200, "pieces": 200},
+    ]
+    assert peers("boundary_recall")({"rows": rows}) == "0.9700 (torn); with connected regions 0.9500 (whole)"
+    assert peers("boundary_recall")({"rows": rows[1:]}) == "0.9500 (whole)"
+
+
+def test_rows_of_the_first_table_carry_the_words_that_make_them_fair():
+    rows = {row["claim"]: row for row in summary(RECORDS, QUOTES)}
+
+    def cell(claim, column):
+        return next(row[column] for words, row in rows.items() if claim in words)
+
+    assert "square patches, then `snap`" in cell("Salient", "ours")
+    assert "own 784 regions" in cell("Salient", "ours")
+    assert "(square patches)" in cell("Salient", "other")
+    assert "CPU" in cell("384 px", "ours")
+    assert "MI250X" in cell("384 px", "paper")
+    assert "all 768 patches" in cell("CamVid: mIoU", "other")
+    assert "the paper's pipeline in our code" in cell("five images, 5,000 paths: PSNR", "ours")
+    assert "the paper's preset" in cell("fine-tuned", "ours")
+    assert "the paper's preset" in cell("neighbours", "ours")
 
 
 def test_a_claim_without_its_record_is_left_out_and_a_missing_figure_is_a_dash(monkeypatch):

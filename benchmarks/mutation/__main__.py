@@ -87,6 +87,8 @@ def keep(folder: Path, job: Job, result: str, seconds: float) -> None:
         file.write(json.dumps(row) + "\n")
     place = CONTROL if job.mutant is None else f"{job.mutant.path}:{job.mutant.line}"
     print(f"{job.number:4d} {result:12s} {seconds:6.1f} s  {len(job.tests):4d} tests  {place}", flush=True)
+    if job.mutant is not None and result not in KILLED:
+        print(f"     [{job.mutant.operator}] {job.mutant.before}\n     -> {job.mutant.after}", flush=True)
     if job.mutant is None and result == "survived":
         (folder / UNPROVEN).unlink()
     elif job.mutant is None:

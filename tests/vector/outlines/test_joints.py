@@ -1,0 +1,125 @@
+"""Where pieces meet: directions made equal, corners, junctions, and arcs of circles in the vertices of an outline."""
+
+import numpy as np
+import pytest
+
+from pixtree.vector.outlines.fits import CIRCLE, LINE
+from pixtree.vector.outlines.joints import meeting, outlines_of, snap_directions
+from pixtree.vector.outlines.primitives import Pieces
+
+UNIT = 1000
+
+
+def snapped(*lines):
+    """Directions, in degrees within ±90, of lines of given direction and length after snapping."""
+    degrees, length = np.array(lines, float).T
+    place = np.zeros((len(lines), 4))
+    place[:, 2], place[:, 3] = np.cos(np.deg2rad(degrees)), np.sin(np.deg2rad(degrees))
+    snap_directions(np.full(len(lines), LINE, np.int8), place, length, np.argsort(-length, kind="stable"))
+    found = np.rad2deg(np.arctan2(place[:, 3], place[:, 2]))
+    return np.round((found + 90) % 180 - 90, 6).tolist()
+
+
+@pytest.mark.parametrize("axis", [-45.0, 0.0, 45.0])
+@pytest.mark.parametrize("off", [-1.0, 1.0])
+def test_a_line_that_is_nearly_on_an_axis_or_diagonal_takes_its_direction(axis, off):
+    assert snapped((axis + off, 12.0)) == [axis]
+
+
+def test_a_line_keeps_a_direction_that_would_move_its_ends_visibly():
+    assert snapped((5.0, 6.0)) == [5.0]  # four degrees at most
+    assert snapped((1.0, 40.0)) == [1.0]  # half of its length times the angle is a third of a pixel
+
+
+def test_a_line_takes_the_direction_of_a_longer_one_and_of_its_normal():
+    assert snapped((20.0, 30.0), (22.0, 7.0), (-68.0, 7.0)) == [20.0, 20.0, -70.0]
+    assert snapped((22.0, 7.0), (20.0, 30.0)) == [20.0, 20.0]  # wherever it stands
+
+
+def test_the_nearest_of_several_directions_is_taken():
+    assert snapped((20.0, 30.0), (26.0, 30.0), (22.0, 6.0), (24.0, 6.0)) == [20.0, 26.0, 20.0, 26.0]
+
+
+def test_the_shortest_lines_and_circles_keep_their_directions():
+    assert snapped((1.0, 1.4)) == [1.0]
+    place = np.array([[3.0, 4.0, 1.0, 0.01]])
+    snap_directions(np.array([CIRCLE], np.int8), place, np.array([10.0]), np.array([0]))
+    assert place.tolist() == [[3.0, 4.0, 1.0, 0.01]]
+
+
+LEVEL, UPRIGHT, DISC = (0.0, 3.0, 1.0, 0.0), (7.0, 0.0, 0.0, 1.0), (7.0, 8.0, 5.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "near", "expected"),
+    [
+        ((LINE, LEVEL), (LINE, UPRIGHT), (6.5, 2.0), (7.0, 3.0)),
+        ((LINE, (0.0, 0.0, 0.8, 0.6)), (LINE, UPRIGHT), (7.5, 5.0), (7.0, 5.25)),
+        ((LINE, UPRIGHT), (CIRCLE, DISC), (7.3, 2.5), (7.0, 3.0)),
+        ((CIRCLE, DISC), (LINE, UPRIGHT), (7.3, 12.5), (7.0, 13.0)),
+        ((CIRCLE, DISC), (CIRCLE, (13.0, 8.0, 5.0, 1.0)), (10.3, 4.4), (10.0, 4.0)),
+    ],
+    ids=["two lines", "two slanted lines", "a line and a circle", "a circle and a line", "two circles"],
+)
+def test_pieces_meet_where_both_pass(first, second, near, expected):
+    kind, place = np.array([first[0], second[0]], np.int8), np.array([first[1], second[1]])
+    assert meeting(kind, place, np.array([9.0, 9.0]), 0, 1, *near) == pytest.approx(expected, abs=1e-3)
+
+
+def test_pieces_that_meet_far_away_end_between_their_nearest_points():
+    kind, place = np.zeros(2, np.int8), np.array([[0.0, 0.0, 1.0, 0.0], [0.0, 0.4, 1.0, 0.0]])
+    assert meeting(kind, place, np.array([9.0, 9.0]), 0, 1, 5.0, 0.0) == pytest.approx((5.0, 0.2))
+
+
+def arc_outlines(first, last, sense, centre=(30.0, 20.0), radius=8.0):
+    """Outlines of one piece of a circle, from one angle (degrees) to another, clockwise on the screen for sense 1."""
+    ends = [[f(np.deg2rad(angle)) for f in (np.cos, np.sin)] for angle in (first, last)]
+    ends = (np.array(ends) * radius + centre).reshape(1, 4)
+    length = radius * np.deg2rad((sense * (last - first)) % 360 or 360)
+    one = (np.array([0, 1], np.int32), np.zeros(1, np.int32), np.ones(1, np.int32), np.array([CIRCLE], np.int8))
+    return outlines_of(Pieces(*one, np.array([[*centre, radius, sense]]), np.array([length])), ends, UNIT)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "sense", "arcs"),
+    [
+        (10, 100, 1.0, 1),
+        (100, 10, -1.0, 1),
+        (-70, 130, 1.0, 2),
+        (130, -70, -1.0, 2),
+        (-160, 140, 1.0, 3),
+        (45, 45, 1.0, 4),
+        (45, 45, -1.0, 4),
+    ],
+)
+def test_a_part_of_a_circle_becomes_few_curves_on_the_circle_in_its_sense(first, last, sense, arcs):
+    points, offsets, controls, curved, radii = arc_outlines(first, last, sense)
+    assert offsets.tolist() == [0, arcs + 1]
+    assert curved.tolist() == [False] + [True] * arcs
+    assert radii[1:] / UNIT == pytest.approx([sense * 8.0] * arcs, abs=0.002)
+    points, controls = points / UNIT - (30, 20), controls / UNIT - (30, 20, 30, 20)
+    covered = 0.0
+    for k in range(1, arcs + 1):
+        cubic = np.stack((points[k - 1], controls[k, :2], controls[k, 2:], points[k]))
+        t = np.linspace(0, 1, 21)[:, None]
+        x, y = ((1 - t) ** 3 * cubic[0] + 3 * (1 - t) ** 2 * t * cubic[1] + 3 * (1 - t) * t**2 * cubic[2] + t**3 * cubic[3]).T
+        assert np.hypot(x, y) == pytest.approx(np.full(21, 8.0), abs=0.02)
+        turn = np.diff(np.unwrap(np.arctan2(y, x)))
+        assert (turn * sense > 0).all()
+        covered += np.rad2deg(turn.sum())
+    assert covered == pytest.approx(sense * ((sense * (last - first)) % 360 or 360), abs=0.1)
+
+
+def test_an_arc_that_hardly_rises_over_its_chord_is_a_line():
+    _, _, controls, curved, radii = arc_outlines(0, 10, 1.0)  # 8 (1 − cos 5°) is 0.03 pixels
+    assert not curved.any()
+    assert not radii.any()
+    assert not controls.any()
+
+
+def test_ends_that_have_passed_each_other_leave_a_tiny_arc_and_not_nearly_a_whole_circle():
+    place = np.array([[30.0, 20.0, 8.0, 1.0]])
+    ends = np.array([[*(30 + 8 * np.cos(0.2), 20 + 8 * np.sin(0.2)), 38.0, 20.0]])  # turned back by a fifth of a radian
+    one = (np.array([0, 1], np.int32), np.zeros(1, np.int32), np.ones(1, np.int32), np.array([CIRCLE], np.int8))
+    points, *_ = outlines_of(Pieces(*one, place, np.array([1.6])), ends, UNIT)
+    assert len(points) == 2

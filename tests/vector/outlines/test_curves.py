@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pixtree.kernels.image.cracks import planar_map
-from pixtree.vector.outlines.beziers import fit_cubic, fit_curves, line_deviation, tangent
+from pixtree.vector.outlines.beziers import fit_cubic, fit_curves, line_deviation, next_split, tangent
 from pixtree.vector.outlines.pieces import flattened
 from pixtree.vector.outlines.placement import Samples, crack_middles
 
@@ -75,3 +75,69 @@ def test_the_tangent_of_a_short_piece_looks_no_farther_than_its_end(k, towards, 
     is_corner = np.zeros(10, bool)
     is_corner[[0, 4, 6, 9]] = True
     assert tangent(path, k, towards, towards, is_corner, 10, False) == pytest.approx(way)
+
+
+def bend(count=12):
+    """Samples of a quarter of a circle, none of them a corner but the ends."""
+    angle = np.linspace(0, np.pi / 2, count)
+    is_corner = np.zeros(count, bool)
+    is_corner[[0, -1]] = True
+    return 30 * np.stack((np.cos(angle), np.sin(angle)), axis=1), is_corner
+
+
+def test_parameters_stay_between_the_ends_and_the_deviation_is_the_distance_of_the_farthest_sample():
+    path, is_corner = bend()
+    path[3] += (0.4, 0.9)  # two samples that no smooth curve passes
+    path[-2] += (-1.0, 4.0)  # beyond the end
+    parameter, fitted = np.empty(12), np.empty(4)
+    worst, split = fit_cubic(path, 0, 11, is_corner, 12, False, parameter, fitted)
+    assert parameter.min() >= 0
+    assert parameter.max() <= 1
+    t = np.linspace(0, 1, 4001)[:, None]
+    one, two = fitted.reshape(2, 2)
+    curve = (1 - t) ** 3 * path[0] + 3 * (1 - t) ** 2 * t * one + 3 * (1 - t) * t**2 * two + t**3 * path[-1]
+    nearest = np.array([np.hypot(*(curve - sample).T).min() for sample in path])
+    assert split == nearest.argmax()
+    assert worst == pytest.approx(nearest.max(), rel=0.05)
+
+
+def test_a_part_of_an_arc_is_fitted_like_the_same_samples_alone():
+    path, is_corner = bend()
+    before = np.array([[31.0, -9.0], [30.5, -5.0]])
+    longer = np.concatenate((before, path, [[-3.0, 31.0]]))
+    corners = np.concatenate(([True, False], is_corner, [True]))
+    alone, within = np.empty(4), np.empty(4)
+    expected = fit_cubic(path, 0, 11, is_corner, 12, False, np.empty(12), alone)
+    worst, split = fit_cubic(longer, 2, 13, corners, 15, False, np.empty(15), within)
+    assert (worst, split - 2) == expected
+    assert within.tolist() == alone.tolist()
+
+
+@pytest.mark.parametrize(
+    ("corners", "whole_ring", "expected"), [((1, 4), False, 1), ((4,), True, 4), ((), False, -1), ((), True, 3)]
+)
+def test_an_arc_is_split_at_its_first_corner_or_if_it_is_a_whole_ring_at_the_farthest_sample(corners, whole_ring, expected):
+    path = np.array([[0, 0], [2, -2], [4, -1], [5, 1], [3, 2], [0, 0]], float)
+    is_corner = np.zeros(6, bool)
+    is_corner[[0, 5, *corners]] = True
+    assert next_split(path, 0, 5, is_corner, whole_ring) == expected
+
+
+@pytest.mark.parametrize(("k", "towards"), [(0, 9), (9, 0)])
+def test_a_ring_is_smooth_where_it_closes_and_has_a_corner_where_an_open_arc_ends(k, towards):
+    angle = np.linspace(0, 2 * np.pi, 10)
+    path = np.stack((np.cos(angle), np.sin(angle)), axis=1)
+    path[9] = path[0]
+    is_corner = np.zeros(10, bool)
+    is_corner[[0, 9]] = True
+    way = 1.0 if k == 0 else -1.0
+    assert tangent(path, k, towards, towards, is_corner, 10, True) == pytest.approx((0.0, way))
+    step = path[3 if k == 0 else 6] - path[0]
+    assert tangent(path, k, towards, towards, is_corner, 10, False) == pytest.approx(step / np.hypot(*step))
+
+
+def test_the_tangent_at_a_corner_inside_a_ring_looks_to_one_side_only():
+    path = np.array([[0, 0], [2, 0], [4, 0], [6, 0], [6, 2], [6, 4], [4, 4], [2, 4], [0, 4], [0, 2], [0, 0]], float)
+    is_corner = np.zeros(11, bool)
+    is_corner[[0, 3, 10]] = True
+    assert tangent(path, 3, 5, 5, is_corner, 11, True) == pytest.approx((0.0, 1.0))

@@ -1,6 +1,7 @@
 """The search for a drawing within its limits, on a source whose bytes and decibels are known formulas of its count."""
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -146,3 +147,29 @@ def test_the_most_paths_that_are_useful_follow_from_the_limits():
     assert Limits(psnr=30).most_paths(4800) == 101
     assert Limits(psnr=30, paths=9).most_paths(4800) == 9
     assert Limits(bytes=1).most_paths(10) == 1
+
+
+@dataclass
+class Joining(FakeSource):
+    """Its palette joins more and more of the regions, so a better share can always be asked for."""
+
+    def drawing(self, count, *, quick=False):
+        self.asked.append(count)
+        paths = max(int(count**0.9), 1)
+        return Drawn(paths, 100 + 90 * paths, 10 + 3 * float(np.log2(paths)))
+
+
+def test_what_a_palette_joins_is_made_up_for_three_times_and_never_overdone():
+    source = Joining(most=10**6, tracing=Tracing(colors=8))
+    drawing = best_drawing(source, Limits(paths=1000), exactly)
+    assert len(source.asked) == 4
+    assert source.asked == sorted(source.asked)
+    assert 950 <= drawing.paths <= 1000
+
+
+def test_no_step_of_the_search_for_a_quality_goes_farther_than_six_doublings():
+    source = FakeSource(most=10**6)
+    drawing = best_drawing(source, Limits(psnr=60.0), exactly)
+    assert 60 <= drawing.quality <= 60.5
+    assert max(after / before for before, after in pairwise(source.asked)) <= 64
+    assert source.asked[1] == 500 * 64

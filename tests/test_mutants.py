@@ -116,6 +116,19 @@ def test_a_test_that_calls_machine_code_itself_runs_its_mutants(tool, tmp_path):
     assert all(reach.covering(one) == ["test_direct.py::test_counted"] for one in of_compiled)
 
 
+def test_a_statement_that_runs_on_import_alone_is_run_by_the_tests_that_import_it(tool, tmp_path):
+    source = "from pixtree.lazy import lazy_names\n\n__getattr__, __dir__ = lazy_names(__name__, 1)\n"
+    (tmp_path / "pixtree").mkdir()
+    (tmp_path / "pixtree" / "a.py").write_text(source)
+    tests = [["test_a.py::test_first", 0.1], ["test_b.py::test_second", 0.1]]
+    lines = {"pixtree/a.py": {"1": [1], "3": [1]}}
+    (tmp_path / "record.json").write_text(json.dumps({"tests": tests, "failed": [], "lines": lines}))
+    reach = tool["reach"].Reach(tmp_path / "record.json", tool["reach"].Sources.of(tmp_path / "pixtree"), tmp_path)
+    found = [reach.covering(one) for one in tool["mutants"].mutants_of("pixtree/a.py", source)]
+    assert found == [["test_b.py::test_second"]] * len(found)
+    assert found
+
+
 @pytest.mark.parametrize(
     ("ending", "expected"),
     [

@@ -119,7 +119,7 @@ class Reach:
             for one in own or [one for one in self.sources.functions if one.path == mutant.path]:
                 named |= self._of_lines(one.path, one.lines)
             named |= self._of_names({place.owner} if place.owner else set(place.names))
-        return named
+        return named or self._of_lines(mutant.path, range(place.lines[0], place.lines[1] + 1))  # those that import the module first
 
     def _words(self, file: str) -> set[str]:
         """The names in a file of tests; none where it is gone."""

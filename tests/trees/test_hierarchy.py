@@ -250,3 +250,18 @@ def test_unknown_backends_list_the_choices():
 def test_similarities_with_impossible_numbers_are_refused(similarity, words):
     with pytest.raises(ValueError, match=words):
         pixtree.hierarchy(photo(height=6, width=6), similarity=similarity)
+
+
+@pytest.mark.parametrize("backend", ["torch", "numba"])
+def test_a_tree_does_not_depend_on_torchs_default_type(backend):
+    image = photo(height=12, width=15)
+    usual = pixtree.hierarchy(image, backend=backend)
+    torch.set_default_dtype(torch.float64)
+    try:
+        found = pixtree.hierarchy(image, backend=backend)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for name in ("parent", "level", "altitude", "gain", "features"):
+        one, other = getattr(usual, name), getattr(found, name)
+        assert one.dtype == other.dtype
+        assert torch.equal(one, other)

@@ -11,7 +11,7 @@ import pixtree
 from pixtree.images.rasters import opened
 from pixtree.kernels import kernels_for
 from pixtree.kernels.tree import Edges, MergeRule, Place
-from pixtree.trees.rectangles import Store
+from pixtree.trees.rectangles import Store, united, widened, within
 from pixtree.trees.tiles import fine_regions
 
 WHOLE = 4096  # a tile that covers every picture here
@@ -134,3 +134,29 @@ def test_a_window_and_the_picture_decide_alike_where_costs_are_equal():
     ]
     inner = pixtree.Partition.from_labels(labels[0][60:80, 50:70]).labels
     assert torch.equal(inner, pixtree.Partition.from_labels(labels[1][30:50, 30:50]).labels)
+
+
+def test_a_store_has_four_bytes_a_pixel_and_keeps_what_was_written_last(tmp_path):
+    store = Store(tmp_path / "pieces", (5, 7))
+    store.make()
+    assert store.path.stat().st_size == 4 * 5 * 7
+    values = np.arange(6, dtype=np.int32).reshape(2, 3)
+    store.write((1, 2, 3, 5), values)
+    expected = np.zeros((5, 7), np.int32)
+    expected[1:3, 2:5] = values
+    assert store.read((0, 0, 5, 7)).tolist() == expected.tolist()
+    assert store.read((2, 4, 4, 6)).tolist() == expected[2:4, 4:6].tolist()
+    store.make()
+    assert not store.read((0, 0, 5, 7)).any()
+
+
+def test_a_margin_reaches_as_far_as_the_image():
+    assert widened((4, 5, 6, 9), 2, (20, 30)) == (2, 3, 8, 11)
+    assert widened((1, 0, 19, 28), 3, (20, 30)) == (0, 0, 20, 30)
+    assert within((4, 5, 6, 9), (2, 3, 8, 11)) == (slice(2, 4), slice(2, 6))
+
+
+def test_parts_of_one_thing_are_united_through_others():
+    count, thing = united([np.array([[0, 3], [4, 1]]), np.empty((0, 2), np.int64), np.array([[3, 5]])], 6)
+    assert count == 3
+    assert [(thing == one).nonzero()[0].tolist() for one in thing[[0, 1, 2]]] == [[0, 3, 5], [1, 4], [2]]

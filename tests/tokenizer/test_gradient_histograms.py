@@ -50,3 +50,11 @@ def test_every_weight_gets_a_gradient():
     module = GradientHistogram(6, 4)
     module(torch.rand(1, 3, 3, 4), LABELS, 3).square().sum().backward()
     assert all(bool((parameter.grad != 0).any()) for parameter in module.parameters())
+
+
+def test_regions_without_pixels_have_no_texture():
+    module = GradientHistogram(6, 4)
+    embedded = module(torch.rand(1, 3, 3, 4), LABELS, 5)
+    assert embedded.shape == (1, 5, 6)
+    assert bool((embedded[0, :3] != 0).any(dim=1).all())
+    assert not embedded[0, 3:].any()

@@ -254,3 +254,31 @@ def test_images_of_other_channels_are_refused_in_one_sentence(channels):
     for call in (Tokenizer(Exactly(4)), Tokenizer(Exactly(4)).partition):
         with pytest.raises(ValueError, match=f"of 3 channels, got {channels}; convert them"):
             call(images)
+
+
+@pytest.mark.parametrize(("height", "width"), [(12, 2), (2, 12)])
+@pytest.mark.parametrize("backend", ["numba", "torch"])
+def test_tall_and_wide_images_have_as_many_tokens_as_asked_for(height, width, backend):
+    with torch.no_grad():
+        assert small(Exactly(10), backend=backend)(noise(height, width)[None]).features.shape[1] == 10
+
+
+def test_every_tokenizer_has_196_tokens_unless_another_budget_is_given():
+    assert Tokenizer(width=8).budget == Tokenizer.pretrained(width=8).budget == Exactly(196)
+
+
+def test_means_deviations_and_other_fixed_numbers_are_no_weights():
+    names = set(small().state_dict())
+    assert names == {name for name, _ in small().named_parameters()}
+    assert not any("shift" in name or "normalisation" in name for name in names)
+
+
+def test_the_papers_background_starts_as_noise_and_a_retrofits_dark():
+    torch.manual_seed(0)
+    assert float(Tokenizer.paper(width=8).sampler.background.detach().std()) == pytest.approx(0.1, rel=0.1)
+    assert not Tokenizer(width=8).sampler.background.any()
+
+
+def test_features_alone_count_once_and_those_next_to_colours_by_a_weight():
+    assert small(decision="features").regions.decision.weight == 1
+    assert float(small().regions.decision.weight) == pytest.approx(100 * 0.05)

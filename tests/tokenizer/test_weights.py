@@ -20,10 +20,11 @@ UNSEEN = ("retina", "immunohistochemistry", "hubble_deep_field")  # photos of sc
 class Release(nn.Module):
     """The architecture that the released weights belong to."""
 
-    def __init__(self):
+    def __init__(self, features, hidden):
         super().__init__()
-        self.ds = nn.Sequential(nn.Conv2d(3, 8, 1), nn.BatchNorm2d(8))
-        branch = (nn.Conv2d(3, 32, 2, 2), nn.BatchNorm2d(32), nn.SiLU(), nn.Conv2d(32, 8, 2, 2), nn.BatchNorm2d(8))
+        self.ds = nn.Sequential(nn.Conv2d(3, features, 1), nn.BatchNorm2d(features))
+        first, second = nn.Conv2d(3, hidden, 2, 2), nn.Conv2d(hidden, features, 2, 2)
+        branch = (first, nn.BatchNorm2d(hidden), nn.SiLU(), second, nn.BatchNorm2d(features))
         self.cv = nn.Sequential(*branch, nn.UpsamplingBilinear2d(scale_factor=4))
 
     def forward(self, images):
@@ -70,9 +71,10 @@ def test_shipped_features_reconstruct_unseen_photos_better_in_the_mean_than_regi
     assert errors[0] < 0.97 * errors[1]
 
 
-def test_the_released_encoder_runs_in_our_engine():
+@pytest.mark.parametrize(("features", "hidden"), [(8, 32), (6, 20)], ids=["of the released size", "of another size"])
+def test_the_released_encoder_runs_in_our_engine(features, hidden):
     torch.manual_seed(1)
-    release, linear = Release(), nn.Linear(8, 3)
+    release, linear = Release(features, hidden), nn.Linear(features, 3)
     for module in release.modules():
         if isinstance(module, nn.BatchNorm2d):
             nn.init.uniform_(module.running_mean, -1, 1)

@@ -265,3 +265,9 @@ def test_a_tree_does_not_depend_on_torchs_default_type(backend):
         one, other = getattr(usual, name), getattr(found, name)
         assert one.dtype == other.dtype
         assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(("coordinates", "content"), [((0, 0), [0, 1, 2, 3]), ((0, 2), [2, 3]), ((1, 3), [0, 3]), ((2, 4), [0, 1])])
+def test_content_is_all_planes_but_the_coordinates_wherever_they_stand(coordinates, content):
+    features = torch.rand((4, 30), generator=torch.Generator().manual_seed(0))
+    assert hierarchy_of_planes(features, (5, 6), coordinates=coordinates).content == content

@@ -57,6 +57,7 @@ def test_pixels_outside_a_mask_have_no_region():
     mask[5:20, 5:30] = mask[30:35, 2:9] = True
     graph = region_graph(pixtree.hierarchy(data.astronaut()[:40, :40], mask=mask), 20)
     assert ((graph.labels >= 0) == mask).all()
+    assert (graph.labels[~mask] == -1).all()
     assert graph.size.sum() == mask.sum()
     assert (graph.counts(np.ones((40, 40), bool)) == graph.size).all()
     assert (graph.paint(np.ones(20, np.int32)) == mask).all()

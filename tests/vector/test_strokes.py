@@ -103,6 +103,17 @@ def test_a_large_picture_has_the_strokes_of_a_small_one():
     assert np.abs(np.hypot(x + 0.5 - 480, y + 0.5 - 480) - 300).max() < 8
 
 
+@pytest.mark.parametrize(("height", "width"), [(60, 110), (110, 60)])
+def test_a_stroke_lies_on_its_edge_whatever_the_shape_of_the_image(height, width):
+    image = np.full((height, width, 3), 255, np.uint8)
+    image[2 * height // 3 :] = 20
+    text = str(sketch(image))
+    ((_, y, east, south),) = re.findall(r' d="m(\d+) (\d+)l(-?\d+) ?(-?\d+)"', text)
+    assert int(y) / 10 == pytest.approx(2 * height // 3, abs=1)
+    assert abs(int(south)) <= 10
+    assert abs(int(east)) >= 9 * width
+
+
 def test_strokes_stay_on_the_sheet_since_libreoffice_takes_their_extent_for_the_page():
     picture = np.full((80, 100, 3), 255, np.uint8)
     picture[:, 40:] = 30

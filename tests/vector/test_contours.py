@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.ndimage import gaussian_filter1d
 
 from pixtree.kernels.image.cracks import planar_map
 from pixtree.vector.contours import (
@@ -109,3 +110,17 @@ def test_a_line_along_the_border_is_no_echo_of_one_at_the_opposite_border():
     assert without_echoes(lines, (61, 64)) == lines[:4]
     level = [Chain(np.stack((y, np.full(61, x)), axis=1), np.ones(61)) for x in (0.0, 64.0, 30.0, 34.0, 31.0)]
     assert without_echoes(level, (64, 61)) == level[:4]
+
+
+@pytest.mark.parametrize(("samples", "reach"), [(120, 8.0), (40, 5.0)])
+def test_a_line_has_the_force_of_its_stronger_samples_less_by_what_an_average_over_eight_samples_shortens_it(samples, reach):
+    x = np.linspace(0, 60, samples)
+    points = np.stack((x, 2 * np.sin(x)), axis=1)
+    strength = np.linspace(10, 30, samples)
+    even = gaussian_filter1d(points, reach, axis=0, mode="nearest")
+    length, shorter = (np.hypot(*np.diff(line, axis=0).T).sum() for line in (points, even))
+    expected = np.quantile(strength, 0.7) * ((shorter + 2 * reach) / length) ** 2
+    assert Chain(points, strength).force == pytest.approx(expected)
+    straight = Chain(np.stack((x, x), axis=1), strength)
+    assert straight.force == pytest.approx(np.quantile(strength, 0.7))
+    assert straight.length == pytest.approx(60 * np.sqrt(2))

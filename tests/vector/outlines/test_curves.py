@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from pixtree.kernels.image.cracks import planar_map
-from pixtree.vector.outlines.beziers import fit_cubic, fit_curves, line_deviation, next_split, tangent
+from pixtree.vector.outlines.beziers import (
+    cheapest_curves,
+    fit_cubic,
+    fit_curves,
+    line_deviation,
+    next_split,
+    smooth_between,
+    tangent,
+)
 from pixtree.vector.outlines.pieces import flattened
 from pixtree.vector.outlines.placement import Samples, crack_middles
 
@@ -141,3 +149,16 @@ def test_the_tangent_at_a_corner_inside_a_ring_looks_to_one_side_only():
     is_corner = np.zeros(11, bool)
     is_corner[[0, 3, 10]] = True
     assert tangent(path, 3, 5, 5, is_corner, 11, True) == pytest.approx((0.0, 1.0))
+
+
+def test_a_curve_may_be_as_far_from_its_samples_as_the_tolerance_and_no_farther():
+    path, is_corner = bend(16)
+    path += np.stack((0.3 * np.sin(np.arange(16.0)), 0.2 * np.cos(2 * np.arange(16.0))), axis=1)
+    samples = Samples(path.copy(), np.array([0, 16], np.int32))
+    smooth_between(path, 16, is_corner)
+    worst, _ = fit_cubic(path, 0, 15, is_corner, 16, False, np.empty(16), np.empty(4))
+    pieces = [
+        len(cheapest_curves(samples, np.zeros(1, bool), 10, tolerance)[0]) - 1 for tolerance in (worst, np.nextafter(worst, 0.0))
+    ]
+    assert pieces[0] == 1
+    assert pieces[1] > 1

@@ -123,3 +123,9 @@ def test_ends_that_have_passed_each_other_leave_a_tiny_arc_and_not_nearly_a_whol
     one = (np.array([0, 1], np.int32), np.zeros(1, np.int32), np.ones(1, np.int32), np.array([CIRCLE], np.int8))
     points, *_ = outlines_of(Pieces(*one, place, np.array([1.6])), ends, UNIT)
     assert len(points) == 2
+
+
+def test_of_very_many_directions_the_first_forty_six_are_remembered_next_to_axes_and_diagonals():
+    long = [(1 + 0.9 * k, 100.0) for k in range(48)]
+    for known, expected in ((0, long[0][0]), (45, long[45][0]), (46, long[46][0] + 0.3)):
+        assert snapped(*long, (long[known][0] + 0.3, 50.0))[-1] == pytest.approx(expected)

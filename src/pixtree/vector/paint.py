@@ -95,9 +95,7 @@ def arc_entries(points: Array, offsets: Array, height: int, width: int) -> tuple
     used = 0
     for arc in range(arcs):
         starts[arc] = used
-        if used > 0:  # entries of different arcs never join: this one gets a pixel that no arc has
-            row[used], column[used], step[used] = -1, -1, 0.0
-        fresh = 0
+        fresh = 0  # of this arc alone: entries of different arcs never join
         r, c, s = row[used:], column[used:], step[used:]
         for k in range(offsets[arc], offsets[arc + 1] - 1):
             fresh = line_entries(points[k, 0], points[k, 1], points[k + 1, 0], points[k + 1, 1], height, width, r, c, s, fresh)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from pictures import checkerboard, constant, noise, photo
 
+from pixtree.tokenizer.cutting import PerPatch
 from pixtree.tokenizer.tokenizer import Options, Tokenizer
 from pixtree.training.reconstruction import reconstruction_loss
 from pixtree.trees.criteria import Criterion
@@ -282,3 +283,30 @@ def test_the_papers_background_starts_as_noise_and_a_retrofits_dark():
 def test_features_alone_count_once_and_those_next_to_colours_by_a_weight():
     assert small(decision="features").regions.decision.weight == 1
     assert float(small().regions.decision.weight) == pytest.approx(100 * 0.05)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: small(gradients=1), "needs at least 2 bins per direction, got 1"),
+        (lambda: small(aggregation="middle"), "an aggregation is one of .*, got 'middle'"),
+        (lambda: small(background=-0.1), "standard deviation of 0 or more, got -0.1"),
+        (lambda: small(mix=1.5), "λ lies between 0 and 1, got 1.5"),
+        (lambda: small(patch=0), "expected patch ≥ 1"),
+        (lambda: small(smallest_box=9, largest_box=8), "smallest ≤ largest box, got .*, 9, 8"),
+        (lambda: small(bandwidth=0.0), "bandwidth"),
+    ],
+)
+def test_options_out_of_range_are_refused_when_a_tokenizer_is_made(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_images_that_are_no_tensors_are_refused():
+    with pytest.raises(TypeError, match="ndarray"):
+        small()(photos().numpy())
+
+
+def test_a_budget_by_patches_has_as_many_regions_as_whole_and_cut_off_patches():
+    with torch.no_grad():
+        assert small(PerPatch(4))(noise(9, 12)[None]).features.shape[1] == 3 * 3

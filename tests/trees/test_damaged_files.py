@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from pictures import noise, photo
 
 import pixtree
@@ -75,6 +76,19 @@ def with_entry(index, value):
         ({"rule": with_entry(3, 5)}, "expected the five numbers of a merge rule"),
         ({"rule": with_entry(2, -1)}, "expected the five numbers of a merge rule"),
         ({"version": lambda a: np.array([1, 1])}, "expected a tree of format version 1, got int64"),
+        ({"level": lambda a: np.minimum(a, 1)}, "expected clusters that absorb members of lower levels"),
+        ({"altitude": with_entry(-1, np.inf), "gain": with_entry(-1, np.inf)}, "expected finite costs in a tree without a mask"),
+        (
+            {"coordinates": lambda a: np.array([1, 4])},
+            r"the first and the end of the planes that are coordinates, got \[1, 4\]",
+        ),
+        ({"coordinates": lambda a: np.array([2, 1])}, "expected the first and the end of the planes"),
+        ({"coordinates": lambda a: np.array([-1, 2])}, "expected the first and the end of the planes"),
+        ({"coordinates": lambda a: a * 1.0}, "expected the first and the end of the planes"),
+        ({"rule": lambda a: a.astype(np.float32)}, "expected the five numbers of a merge rule"),
+        ({"rule": lambda a: a[:4]}, "expected the five numbers of a merge rule"),
+        ({"rule": with_entry(2, np.nan)}, "expected the five numbers of a merge rule"),
+        ({"rule": with_entry(4, 1.5)}, "expected the five numbers of a merge rule"),
     ],
 )
 def test_damage_is_named_before_any_kernel_runs(tmp_path, monkeypatch, changes, message):
@@ -91,10 +105,50 @@ def test_a_mask_must_have_as_many_pixels_as_the_tree(tmp_path):
         pixtree.Hierarchy.load(changed(tmp_path / "tree.npz", mask=np.logical_not))
 
 
-def test_a_pick_must_be_a_member_of_the_cluster(tmp_path):
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"mask": lambda a: a.astype(np.uint8)}, "expected a mask of 9 × 8 bool with a pixel inside, got uint8"),
+        ({"mask": lambda a: a & False}, "expected a mask of 9 × 8 bool with a pixel inside, got bool"),
+        ({"mask": lambda a: a[:-1]}, r"expected a mask of 9 × 8 bool with a pixel inside, got bool \(8, 8\)"),
+        ({"gain": with_entry(-1, 5.0)}, "expected infinite costs and gains at the last nodes only"),
+        ({"level": lambda a: np.minimum(a, a.max() - 1)}, "expected the pieces of a mask to be joined after the last round"),
+    ],
+)
+def test_damage_of_masks_and_of_their_pieces_is_named(tmp_path, changes, message):
+    mask = np.zeros((9, 8), bool)
+    mask[:5], mask[8, 7] = True, True  # an area, and a pixel that does not touch it
+    hierarchy_of_image(noise(9, 8), mask=torch.from_numpy(mask)).save(tmp_path / "tree.npz")
+    assert pixtree.Hierarchy.load(tmp_path / "tree.npz").pieces == 2
+    with pytest.raises(ValueError, match=message):
+        pixtree.Hierarchy.load(changed(tmp_path / "tree.npz", **changes))
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ((-1, 0), "expected picks inside the clusters that absorb"),
+        ((3, 10**6), "expected picks that come before the nodes that they make"),
+        ((3, -(10**6)), "expected picks that come before the nodes that they make"),
+    ],
+)
+def test_a_pick_must_be_a_member_of_the_cluster(tmp_path, entry, message):
     hierarchy_of_image(noise(9, 8), picks=True).save(tmp_path / "tree.npz")
-    with pytest.raises(ValueError, match="expected picks inside the clusters that absorb"):
-        pixtree.Hierarchy.load(changed(tmp_path / "tree.npz", pick=with_entry(-1, 0)))
+    with pytest.raises(ValueError, match=message):
+        pixtree.Hierarchy.load(changed(tmp_path / "tree.npz", pick=with_entry(*entry)))
+
+
+def test_the_tree_of_one_pixel_comes_back(tmp_path):
+    tree = hierarchy_of_image(noise(1, 1))
+    tree.save(tmp_path / "tree.npz")
+    assert pixtree.Hierarchy.load(tmp_path / "tree.npz").leaves == 1
+
+
+def test_more_pixels_than_nodes_have_numbers_are_refused(tmp_path, monkeypatch):
+    hierarchy_of_image(noise(9, 8)).save(tmp_path / "tree.npz")
+    monkeypatch.setattr("pixtree.trees.storage.MOST_PIXELS", 50)
+    with pytest.raises(ValueError, match="expected at most 50 pixels, got 72"):
+        pixtree.Hierarchy.load(tmp_path / "tree.npz")
 
 
 def test_a_pipe_is_no_tree(tmp_path):

@@ -160,3 +160,12 @@ def test_parts_of_one_thing_are_united_through_others():
     count, thing = united([np.array([[0, 3], [4, 1]]), np.empty((0, 2), np.int64), np.array([[3, 5]])], 6)
     assert count == 3
     assert [(thing == one).nonzero()[0].tolist() for one in thing[[0, 1, 2]]] == [[0, 3, 5], [1, 4], [2]]
+
+
+def test_flat_pieces_that_many_seams_cross_but_that_are_small_make_no_drawing(tmp_path):
+    generator = np.random.default_rng(0)
+    image = np.kron(generator.integers(0, 255, (16, 16, 3)), np.ones((3, 3, 1), int)).astype(np.uint8)  # squares of nine pixels
+    whole, regions = tiled(image, 12, tmp_path, tile=WHOLE)
+    found, parts = tiled(image, 12, tmp_path, tile=4, margin=44)
+    np.testing.assert_array_equal(found, whole)
+    assert parts.number == regions.number

@@ -7,7 +7,7 @@ import pytest
 from labelled_folders import class_folders, picture, table
 from scipy.io import savemat
 
-from pixtree.evaluation.classified_images import classified_images, with_real_labels
+from pixtree.evaluation.classified_images import classified_images, with_bank, with_real_labels
 
 
 def classes(data):
@@ -99,6 +99,47 @@ def test_real_labels_replace_the_classes_and_leave_out_pictures_without(tmp_path
     found = with_real_labels(data, path)
     assert [one.classes for one in found.images] == [(4, 5), (3,)]
     assert all(one.classes for one in with_real_labels(data).images)  # timm's own
+
+
+def test_real_labels_may_name_classes_above_those_of_the_pictures(tmp_path):
+    data = classified_images(table(tmp_path, [1, 2]))
+    (tmp_path / "real.json").write_text(json.dumps([[950], [2]]))
+    assert with_real_labels(data, tmp_path / "real.json").classes == 951
+    (tmp_path / "real.json").write_text(json.dumps([[], []]))
+    with pytest.raises(ValueError, match="got none among the 2 of"):
+        with_real_labels(data, tmp_path / "real.json")
+
+
+def test_pictures_in_the_form_of_caffe_have_their_training_pictures_in_train(tmp_path):
+    picture(tmp_path / "val" / "a.png")
+    (tmp_path / "val.txt").write_text("a.png 65\n")
+    class_folders(tmp_path / "train", ["n01440764", "n03888257"], 2)
+    assert classes(classified_images(tmp_path, "train")) == [0, 0, 701, 701]
+    assert classes(classified_images(tmp_path, "test")) == [65]
+    (tmp_path / "train.txt").write_text("n01440764/1.png 0\n")
+    assert classes(classified_images(tmp_path, "train")) == [0]
+
+
+def test_a_bank_is_whole_and_numbers_plain_folders(tmp_path):
+    class_folders(tmp_path / "bank", ["bird", "cat", "dog"], 2)
+    class_folders(tmp_path / "tested", ["cat", "dog"], 1)
+    bank = classified_images(tmp_path / "bank", "train", divide=False)
+    tested = classified_images(tmp_path / "tested", "test", divide=False)
+    assert (len(bank), classes(tested)) == (6, [0, 1])
+    assert (classes(with_bank(tested, bank)), with_bank(tested, bank).classes) == ([1, 2], 3)
+    class_folders(tmp_path / "tested", ["horse"], 1)
+    with pytest.raises(ValueError, match="expected the classes of the bank bank, got 'horse' in tested"):
+        with_bank(classified_images(tmp_path / "tested"), bank)
+    with pytest.raises(ValueError, match="6 of bank are in it"):
+        with_bank(bank, bank)
+
+
+def test_imagenet_v2_and_synsets_have_the_same_numbers(tmp_path):
+    class_folders(tmp_path / "train", ["n01440764", "n01443537", "n03888257"], 1)
+    class_folders(tmp_path / "v2", ["0", "701"], 1)
+    bank = classified_images(tmp_path / "train", "train", divide=False)
+    tested = with_bank(classified_images(tmp_path / "v2", "test", divide=False), bank)
+    assert (classes(bank), classes(tested)) == ([0, 1, 701], [0, 701])
 
 
 def test_a_limit_takes_pictures_evenly(tmp_path):

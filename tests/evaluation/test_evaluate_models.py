@@ -6,7 +6,7 @@ from statistics import mean
 import pytest
 from commands import invoke
 from evidence.report import render
-from labelled_folders import NAME, class_folders, small_weights, table
+from labelled_folders import NAME, class_folders, picture, small_weights, table
 from PIL import Image
 
 import pixtree
@@ -119,6 +119,38 @@ def test_features_are_measured_on_a_train_and_a_test_part(task, key, weights, tm
     assert len(found["rows"]) == 2
     assert all(0 <= row[key] <= 1 for row in found["rows"])
     assert "6 training images and 2 test images" in found["notes"][0]
+
+
+@pytest.mark.parametrize("task", ["knn", "probe"])
+def test_a_bank_of_training_images_serves_real_labels_and_imagenet_v2(task, weights, tmp_path):
+    bank, val, second = tmp_path / "imagenet" / "train", tmp_path / "imagenet" / "val", tmp_path / "v2"
+    class_folders(bank, ["n01440764", "n01443537", "n01484850"], 3)
+    names = {"n01440764": 1, "n01443537": 2}  # class 0 and 1, as the validation images lie in folders
+    for name, number in names.items():
+        picture(val / name / f"ILSVRC2012_val_{number:08d}.png", number)
+    class_folders(second, ["0", "2"], 2)
+    (tmp_path / "real.json").write_text(json.dumps([[0, 1, 2], [0, 1, 2], [999]]))
+    words = (task, NAME, val, "--weights", weights, "--bank", bank)
+    found = evaluated(tmp_path, *words, "--real-labels", tmp_path / "real.json")
+    assert found["rows"][0][task] == 1.0  # all three classes of the bank are right there
+    assert found["command"].endswith("--bank train --real-labels real.json")
+    assert "9 training images and 2 test images (class folders and class folders, ReaL labels)" in found["notes"][0]
+    again = evaluated(tmp_path, task, NAME, second, "--weights", weights, "--bank", bank)
+    assert "9 training images and 4 test images (class folders)" in again["notes"][0]
+    done = run(task, NAME, second, "--weights", weights, "--bank", bank, "--real")
+    assert "leave them out for other data" in done.stderr
+    done = run(task, NAME, bank, "--weights", weights, "--bank", bank)
+    assert "expected a bank of other images" in done.stderr
+
+
+def test_real_labels_of_classes_that_a_model_lacks_are_refused(weights, tmp_path):
+    few = named_model(NAME, weights)
+    few.reset_classifier(3)
+    pixtree.retrofit(few, tokens=9).save_pretrained(tmp_path / "few")
+    (tmp_path / "real.json").write_text(json.dumps([[5]]))
+    done = run("top1", tmp_path / "few", table(tmp_path / "one", [0]), "--real-labels", tmp_path / "real.json")
+    assert done.exit_code == 1
+    assert "the 3 classes of the model, got class 5" in done.stderr
 
 
 def test_scale_has_patches_and_regions_at_every_size(photos, weights, tmp_path):

@@ -34,6 +34,11 @@ def model():
     return timm.create_model(NAME).eval()
 
 
+def right(*classes):
+    """The table of one right class per picture."""
+    return torch.eye(10, dtype=torch.bool)[[int(one) for one in classes]]
+
+
 def labelled(*classes):
     pictures = tuple(ClassifiedImage(None, one) for one in classes)
     return ClassifiedImages("made up", "none", pictures, 1 + max(max(one) for one in classes))
@@ -65,16 +70,30 @@ def test_a_model_without_the_classes_of_the_data_is_refused(model):
 
 def test_neighbours_vote_by_their_cosine():
     learned = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.1, 1.0]])
-    found = neighbour_accuracy(
-        learned, torch.tensor([0, 1, 1]), torch.tensor([[2.0, 0.1], [0.0, 3.0]]), torch.tensor([0, 1]), (1, 3)
-    )
+    found = neighbour_accuracy(learned, torch.tensor([0, 1, 1]), torch.tensor([[2.0, 0.1], [0.0, 3.0]]), right(0, 1), (1, 3))
     assert found == {1: 1.0, 3: 1.0}  # two far neighbours do not outvote a near one
     assert best_count({10: 0.5, 20: 0.7, 50: 0.7}) == 20
 
 
 def test_neighbours_that_are_fewer_than_k_all_vote():
-    found = neighbour_accuracy(torch.eye(2), torch.tensor([0, 1]), torch.eye(2), torch.tensor([1, 0]), (10,))
+    found = neighbour_accuracy(torch.eye(2), torch.tensor([0, 1]), torch.eye(2), right(1, 0), (10,))
     assert found == {10: 0.0}
+
+
+def test_any_of_a_pictures_classes_is_right_for_neighbours_and_a_class_beyond_the_table_is_wrong():
+    table = torch.tensor([[True, True, False], [False, True, False], [False, False, True]])
+    found = neighbour_accuracy(torch.eye(3), torch.tensor([1, 2, 7]), torch.eye(3), table, (1,))
+    assert found == {1: pytest.approx(1 / 3)}
+
+
+def test_neighbours_in_a_large_bank_are_found_in_parts(monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    learned, tested = torch.randn(60, 5, generator=generator), torch.randn(20, 5, generator=generator)
+    classes = torch.arange(60) % 4
+    whole = neighbour_classes(learned, classes, tested, (3, 10))
+    monkeypatch.setattr("pixtree.evaluation.classification.PRODUCTS", 150)
+    parts = neighbour_classes(learned, classes, tested, (3, 10))
+    assert all(torch.equal(whole[count], parts[count]) for count in (3, 10))
 
 
 def test_neighbours_and_probes_answer_with_the_classes_they_learned():
@@ -87,13 +106,13 @@ def test_a_probe_separates_what_a_line_separates():
     generator = torch.Generator().manual_seed(0)
     rows = torch.randn(120, 4, generator=generator)
     classes = (rows[:, 0] > 0).to(torch.int64) * 5 + 2  # classes 2 and 7
-    found, decay = probe_accuracy(rows[:100], classes[:100], rows[100:], classes[100:])
+    found, decay = probe_accuracy(rows[:100], classes[:100], rows[100:], right(*classes[100:]))
     assert found >= 0.95
     assert decay in (1e-4, 1e-3, 1e-2, 1e-1)
-    never, _ = probe_accuracy(rows[:100], classes[:100], rows[100:], torch.full((20,), 9), (1e-3,))
+    never, _ = probe_accuracy(rows[:100], classes[:100], rows[100:], right(*[9] * 20), (1e-3,))
     assert never == 0.0
     with pytest.raises(ValueError, match="two classes"):
-        probe_accuracy(rows[:5], torch.zeros(5, dtype=torch.int64), rows, classes)
+        probe_accuracy(rows[:5], torch.zeros(5, dtype=torch.int64), rows, right(*classes))
 
 
 def test_variants_are_named_as_they_are_written():

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pixtree.cli import evaluate_models, evaluate_paper
 from pixtree.cli.errors import UsageError, reported
-from pixtree.cli.evaluate_models import COMMANDS
 from pixtree.cli.options import ImageSize, ModelName, RegionCount, SideRule, WeightsFile, parsed_counts
 from pixtree.cli.progress import Progress
 from pixtree.cli.tables import Limit, Methods, Output, Plot, Split, Tokens, check_outputs, named, show, write
@@ -102,7 +102,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="Run benchmarks.", no_args_is_help=True)
     group.command("superpixels")(superpixels)
     group.command("vectors")(vectors)
-    for name, command in COMMANDS.items():
+    for name, command in (evaluate_models.COMMANDS | evaluate_paper.COMMANDS).items():
         group.command(name)(command)
     group.command("salient")(salient)
     group.command("oracle")(oracle)

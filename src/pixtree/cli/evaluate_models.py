@@ -1,4 +1,4 @@
-"""`pixtree evaluate top1`, `knn`, `probe`, `scale`, `ablations` and `efficiency`: models and their variants in one table."""
+"""`pixtree evaluate top1`, `knn`, `probe` and `efficiency`: models and their variants in one table."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -74,7 +74,7 @@ class Settings:
 
     def command(self, task: str, model: str, data: Path | None = None, variants: Sequence[str] | None = None) -> str:
         """The command of a record, which names files without their folders."""
-        words = [f"pixtree evaluate {task} {_title(model)}"]
+        words = [f"pixtree evaluate {task} {title_of(model)}"]
         words += [] if data is None else [named(data)]
         words += [] if self.weights is None else [f"--weights {named(self.weights)}"]
         if variants:
@@ -116,15 +116,59 @@ class Timing(Settings):
     workers: Workers = field(default=0, init=False)
 
 
+@dataclass(frozen=True)
+class Labels:
+    """Options for other labels of the tested images."""
+
+    real: Annotated[bool, typer.Option("--real", help="Take the ReaL labels of ImageNet's validation images.")] = False
+    real_labels: Annotated[Path | None, typer.Option(help="A real.json in place of timm's.")] = None
+
+    def of(self, images: "ClassifiedImages") -> "ClassifiedImages":
+        """The images with these labels."""
+        from pixtree.evaluation.classified_images import with_real_labels
+
+        return with_real_labels(images, self.real_labels) if self.real or self.real_labels is not None else images
+
+    def words(self) -> str:
+        """The options of a record's command."""
+        return (" --real" if self.real else "") + (f" --real-labels {named(self.real_labels)}" if self.real_labels else "")
+
+
+@dataclass(frozen=True)
+class Parts(Labels):
+    """Options for the images that features are learned and tested on."""
+
+    bank: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder of training images, such as imagenet/train; all images of DATA are then tested.",
+            show_default="the training part of DATA",
+        ),
+    ] = None
+
+    def read(self, data: Path, limit: int | None) -> "tuple[ClassifiedImages, ClassifiedImages]":
+        """Training and test images."""
+        from pixtree.evaluation.classified_images import TEST, TRAIN, classified_images, with_bank
+
+        learned = classified_images(self.bank or data, TRAIN, divide=self.bank is None)
+        tested = classified_images(data, TEST, divide=self.bank is None)
+        if self.bank is not None:
+            tested = with_bank(tested, learned)
+        return learned.limited(limit), self.of(tested.limited(limit))
+
+    def words(self) -> str:
+        """The options of a record's command."""
+        return ("" if self.bank is None else f" --bank {named(self.bank)}") + super().words()
+
+
 @reported()
 @grouped
 def top1(
     model: Model,
     data: Data,
     variant: Variants = None,
-    real: Annotated[bool, typer.Option("--real", help="Take the ReaL labels of ImageNet's validation images.")] = False,
-    real_labels: Annotated[Path | None, typer.Option(help="A real.json in place of timm's.")] = None,
     *,
+    labels: Labels,
     settings: Settings,
 ) -> None:
     """Measure top-1 and top-5 accuracy of a model and of its variants on the same images."""
@@ -135,13 +179,11 @@ def top1(
         check_same_classes,
         logits_and_count,
     )
-    from pixtree.evaluation.classified_images import classified_images, with_real_labels
+    from pixtree.evaluation.classified_images import classified_images
     from pixtree.evaluation.plots import plot_curves
     from pixtree.evaluation.variants import cost_of
 
-    images = classified_images(data).limited(settings.limit)
-    if real or real_labels is not None:
-        images = with_real_labels(images, real_labels)
+    images = labels.of(classified_images(data).limited(settings.limit))
     models = _models(model, settings.weights, variant)
     check_classes(next(iter(models.values())), images)
     check_same_classes(list(models.values()))
@@ -149,8 +191,8 @@ def top1(
     costs = [cost_of(one, counts=found[:, -1])._asdict() for one, found in zip(models.values(), outputs, strict=True)]
     measured = accuracy_rows([found[:, :-1] for found in outputs], images)
     rows = [{"variant": name, **cost, **row} for name, cost, row in zip(models, costs, measured, strict=True)]
-    command = settings.command("top1", model, data, variant) + (" --real" if real or real_labels is not None else "")
-    title, note = f"Accuracy of {_title(model)} on {images.name}", f"{len(images)} images ({images.layout}). {_PREPARED}"
+    command = settings.command("top1", model, data, variant) + labels.words()
+    title, note = f"Accuracy of {title_of(model)} on {images.name}", f"{len(images)} images ({images.layout}). {PREPARED}"
     points = {row["variant"]: [(row["gflops"], row["top1"])] for row in rows}
     draw = partial(plot_curves, points, x="GFLOPs per image", y="top-1")
     settings.finish(title, command, ACCURACY_COLUMNS, rows, [note], draw)
@@ -158,104 +200,42 @@ def top1(
 
 @reported()
 @grouped
-def knn(model: Model, data: Data, variant: Variants = None, *, settings: Settings) -> None:
+def knn(model: Model, data: Data, variant: Variants = None, *, parts: Parts, settings: Settings) -> None:
     """Measure features by their nearest neighbours: the best of k = 10, 20, 50, 100, 150, 200, as the paper reports it."""
     from pixtree.evaluation.classification import COUNTS, best_count, neighbour_accuracy
     from pixtree.evaluation.plots import plot_curves
 
-    models, parts, found = _features(model, variant, data, settings)
+    images = parts.read(data, settings.limit)
     rows: list[dict[str, Any]] = []
-    for name, (learned, tested) in zip(models, found, strict=True):
-        each = neighbour_accuracy(learned, _classes(parts[0]), tested, _classes(parts[1]))
+    for name, learned, tested in _features(model, variant, images, settings):
+        each = neighbour_accuracy(learned, _classes(images[0]), tested, _table(images))
         best = best_count(each)
         rows.append({"variant": name, "knn": each[best], "k": best, **{f"k{count}": value for count, value in each.items()}})
     columns = [["variant", "Variant", ""], ["knn", "Best ↑", ".4f"], ["k", "of k", ""]]
     columns += [[f"k{count}", f"k = {count}", ".4f"] for count in COUNTS]
     curves = {row["variant"]: [(count, row[f"k{count}"]) for count in COUNTS] for row in rows}
-    title, command = f"Nearest neighbours of {_title(model)} on {parts[0].name}", settings.command("knn", model, data, variant)
+    command = settings.command("knn", model, data, variant) + parts.words()
     draw = partial(plot_curves, curves, x="k", y="accuracy", logarithmic=True)
-    settings.finish(title, command, columns, rows, [_parts_note(parts), _VOTES], draw)
+    title = f"Nearest neighbours of {title_of(model)} on {images[1].name}"
+    settings.finish(title, command, columns, rows, [_parts_note(images), _VOTES], draw)
 
 
 @reported()
 @grouped
-def probe(model: Model, data: Data, variant: Variants = None, *, settings: Settings) -> None:
+def probe(model: Model, data: Data, variant: Variants = None, *, parts: Parts, settings: Settings) -> None:
     """Measure features by a linear probe: logistic regression, its regularisation chosen on a fifth of the training images."""
     from pixtree.evaluation.classification import probe_accuracy
     from pixtree.evaluation.plots import plot_bars
 
-    models, parts, found = _features(model, variant, data, settings)
+    images = parts.read(data, settings.limit)
     rows: list[dict[str, Any]] = []
-    for name, (learned, tested) in zip(models, found, strict=True):
-        accuracy, decay = probe_accuracy(learned, _classes(parts[0]), tested, _classes(parts[1]))
+    for name, learned, tested in _features(model, variant, images, settings):
+        accuracy, decay = probe_accuracy(learned, _classes(images[0]), tested, _table(images))
         rows.append({"variant": name, "probe": accuracy, "decay": decay})
     columns = [["variant", "Variant", ""], ["probe", "Accuracy ↑", ".4f"], ["decay", "Decay", ""]]
     draw = partial(plot_bars, {row["variant"]: row["probe"] for row in rows}, x="accuracy of a linear probe")
-    title, command = f"Linear probe of {_title(model)} on {parts[0].name}", settings.command("probe", model, data, variant)
-    settings.finish(title, command, columns, rows, [_parts_note(parts)], draw)
-
-
-@reported()
-@grouped
-def scale(
-    model: Model,
-    data: Data,
-    run: Annotated[Path | None, typer.Option(help="A folder with a distilled retrofit of the model, to take its place.")] = None,
-    sizes: Annotated[
-        str, typer.Option(help="Sides of the images in pixels, separated by commas.")
-    ] = "64,96,128,160,224,320,448,768",
-    *,
-    settings: SmallBatches,
-) -> None:
-    """Measure accuracy at several image sizes: patches, as many regions, and a fixed number of regions."""
-    from pixtree.cli.options import parsed_counts
-
-    chosen = parsed_counts(sizes, "--sizes")
-    from pixtree.evaluation.ablations import SCALE_COLUMNS, scale_rows
-    from pixtree.evaluation.plots import plot_curves
-    from pixtree.evaluation.variants import model_in
-
-    images, patches = _checked(model, data, settings)
-    regions = None if run is None else model_in(run)
-    with Progress(len(images) * len(chosen)) as progress:
-        rows = scale_rows(patches, regions, images, chosen, settings.reading(), _reporter(progress))
-    command = settings.command("scale", model, data) + f" --sizes {sizes}" + (f" --run {run.name}" if run else "")
-    state = "not trained" if run is None else "distilled"
-    note = f"{len(images)} images, resized and cropped to each size. The retrofit is {state}."
-    kinds = dict.fromkeys(row["kind"] for row in rows)
-    curves = {kind: [(row["size"], row["top1"]) for row in rows if row["kind"] == kind] for kind in kinds}
-    title = f"Scale invariance of {_title(model)} on {images.name}"
-    draw = partial(plot_curves, curves, x="side of the image, px", y="top-1", logarithmic=True)
-    settings.finish(title, command, SCALE_COLUMNS, rows, [note], draw)
-
-
-@reported()
-@grouped
-def ablations(
-    model: Model,
-    data: Data,
-    preset: Annotated[
-        str, typer.Option(help="What is varied: paper, its own system, or default, ours with 196 regions.")
-    ] = "paper",
-    tables: Annotated[str, typer.Option(help="Tables to measure, separated by commas.", show_default="all")] = "",
-    *,
-    settings: Settings,
-) -> None:
-    """Measure a retrofit with one thing changed at a time, right after the retrofit, without training."""
-    from pixtree.evaluation.ablations import ABLATION_COLUMNS, BASES, ablation_rows, chosen_ablations
-    from pixtree.evaluation.plots import plot_bars
-
-    if preset not in BASES:
-        raise UsageError(f"a preset is one of {', '.join(BASES)}, got {preset!r}; choose one of them")
-    wanted = chosen_ablations(BASES[preset], [word.strip() for word in tables.split(",") if word.strip()])
-    images, patches = _checked(model, data, settings)
-    with Progress(len(images)) as progress:
-        rows = ablation_rows(patches, BASES[preset], wanted, images, settings.reading(), _reporter(progress))
-    command = settings.command("ablations", model, data) + f" --preset {preset}" + (f" --tables {tables!r}" if tables else "")
-    note = f"{len(images)} images. {_PREPARED} Nothing is trained, so rows whose difference has to be trained are equal."
-    title = f"Ablations of the retrofitted {_title(model)}, {preset} preset"
-    draw = partial(plot_bars, {f"{row['table']}: {row['name']}": row["top1"] for row in rows}, x="top-1")
-    settings.finish(title, command, ABLATION_COLUMNS, rows, [note], draw)
+    command = settings.command("probe", model, data, variant) + parts.words()
+    settings.finish(f"Linear probe of {title_of(model)} on {images[1].name}", command, columns, rows, [_parts_note(images)], draw)
 
 
 @reported()
@@ -281,14 +261,14 @@ def efficiency(
     images = photo_batch(batch, image_side(next(iter(models.values())))).to(device)
     with Progress(rounds + 1) as progress:
         ready = {name: one.eval().to(device) for name, one in models.items()}
-        rows = efficiency_rows(ready, images, rounds, _reporter(progress))
+        rows = efficiency_rows(ready, images, rounds, reporter(progress))
     command = settings.command("efficiency", model, None, variant) + f" --batch {batch} --rounds {rounds} --device {device}"
     note = "All take turns in one run, from normalised images to logits in float32. Only ratios carry over to other machines."
     draw = partial(plot_bars, {row["variant"]: row["images_per_second"] for row in rows}, x="images per second")
-    settings.finish(f"Efficiency of {_title(model)}", command, EFFICIENCY_COLUMNS, rows, [note], draw)
+    settings.finish(f"Efficiency of {title_of(model)}", command, EFFICIENCY_COLUMNS, rows, [note], draw)
 
 
-_PREPARED = "timm's preprocessing of the model. GFLOPs count matrix products and convolutions, merging included."
+PREPARED = "timm's preprocessing of the model. GFLOPs count matrix products and convolutions, merging included."
 _VOTES = "Neighbours by cosine, voting with exp(cosine / 0.07); the best k is chosen on the tested images, as in the paper."
 
 
@@ -301,7 +281,7 @@ def _models(model: str, weights: Path | None, variants: Sequence[str] | None, ba
     return {str(one): variant_of(base, one) for one in (Variant(), *wanted)}
 
 
-def _checked(model: str, data: Path, settings: Settings) -> "tuple[ClassifiedImages, Any]":
+def checked(model: str, data: Path, settings: Settings) -> "tuple[ClassifiedImages, Any]":
     """The images, and a timm model that has their classes."""
     from pixtree.evaluation.classification import check_classes
     from pixtree.evaluation.classified_images import classified_images
@@ -313,7 +293,9 @@ def _checked(model: str, data: Path, settings: Settings) -> "tuple[ClassifiedIma
     return images, patches
 
 
-def _reporter(progress: Progress) -> Callable[[int], None]:
+def reporter(progress: Progress) -> Callable[[int], None]:
+    """What advances a bar by the images of a batch."""
+
     def report(count: int) -> None:
         for _ in range(count):
             progress.advance()
@@ -326,21 +308,19 @@ def _outputs(models: Sequence[Any], images: "ClassifiedImages", output: Any, rea
 
     with Progress(len(images)) as progress:
         progress.stage(f"{images.name}: {len(models)} models")
-        return outputs_of(models, images, output, reading=reading, report=_reporter(progress))
+        return outputs_of(models, images, output, reading=reading, report=reporter(progress))
 
 
 def _features(
-    model: str, variants: Sequence[str] | None, data: Path, settings: Settings
-) -> tuple[dict[str, Any], "tuple[ClassifiedImages, ClassifiedImages]", "list[tuple[Tensor, Tensor]]"]:
-    """Models, the training and test images, and per model the features of both."""
+    model: str, variants: Sequence[str] | None, images: "tuple[ClassifiedImages, ClassifiedImages]", settings: Settings
+) -> "list[tuple[str, Tensor, Tensor]]":
+    """Names of models, and the features of training and test images."""
     from pixtree.evaluation.classification import features
-    from pixtree.evaluation.classified_images import TEST, TRAIN, classified_images
 
     reading = settings.reading()
-    parts = classified_images(data, TRAIN).limited(settings.limit), classified_images(data, TEST).limited(settings.limit)
     models = _models(model, settings.weights, variants)
-    learned, tested = (_outputs(list(models.values()), part, features, reading) for part in parts)
-    return models, parts, list(zip(learned, tested, strict=True))
+    learned, tested = (_outputs(list(models.values()), part, features, reading) for part in images)
+    return list(zip(models, learned, tested, strict=True))
 
 
 def _classes(images: "ClassifiedImages") -> "Tensor":
@@ -349,19 +329,26 @@ def _classes(images: "ClassifiedImages") -> "Tensor":
     return torch.tensor([image.classes[0] for image in images.images])
 
 
-def _title(model: str) -> str:
+def _table(images: "tuple[ClassifiedImages, ClassifiedImages]") -> "Tensor":
+    """Which classes are right for every test image."""
+    from pixtree.evaluation.classification import class_table
+
+    return class_table(images[1], max(part.classes for part in images))
+
+
+def title_of(model: str) -> str:
+    """A model in titles: its name, or that of its folder."""
     return Path(model).name
 
 
 def _parts_note(parts: "tuple[ClassifiedImages, ClassifiedImages]") -> str:
-    return f"{len(parts[0])} training images and {len(parts[1])} test images ({parts[0].layout}). The model stays as it is."
+    layouts = " and ".join(dict.fromkeys(part.layout for part in parts))
+    return f"{len(parts[0])} training images and {len(parts[1])} test images ({layouts}). The model stays as it is."
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "top1": top1,
     "knn": knn,
     "probe": probe,
-    "scale": scale,
-    "ablations": ablations,
     "efficiency": efficiency,
 }

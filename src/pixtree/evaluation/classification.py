@@ -22,7 +22,7 @@ from pixtree.models.vit import PixtreeViT
 BATCH = 50
 COUNTS = (10, 20, 50, 100, 150, 200)  # of the paper, which reports the best
 TEMPERATURE = 0.07  # DINO's, by whose protocol neighbours vote
-CHUNK = 1024  # test images at a time
+PRODUCTS = 1 << 26  # cosines at a time, 256 MB
 DECAYS = (1e-4, 1e-3, 1e-2, 1e-1)
 STEPS = 200  # of L-BFGS, at most
 HELD_OUT = 5  # every fifth training image chooses the regularisation
@@ -195,12 +195,22 @@ def accuracy_rows(logits_of: Sequence[Tensor], data: ClassifiedImages) -> list[d
     return [measures(found, logits_of[0], right) for found in logits_of]
 
 
+def share_right(found: Tensor, right: Tensor) -> float:
+    """The share of classes (M,) that the table `right` (M, classes) allows."""
+    known = found < right.shape[1]
+    hit = right.gather(1, found.clamp(max=right.shape[1] - 1)[:, None])[:, 0] & known
+    return float(hit.double().mean())
+
+
 def neighbour_accuracy(
-    learned: Tensor, classes: Tensor, tested: Tensor, truth: Tensor, counts: Sequence[int] = COUNTS
+    learned: Tensor, classes: Tensor, tested: Tensor, right: Tensor, counts: Sequence[int] = COUNTS
 ) -> dict[int, float]:
-    """Per k the share of tested features (M, D) whose k nearest learned ones (N, D) by cosine vote for the right class (M,)."""
+    """Per k the share of tested features (M, D) whose k nearest learned ones (N, D) by cosine vote for a class that is right.
+
+    classes (N,); right (M, classes) bool, as in `class_table`.
+    """
     voted = neighbour_classes(learned, classes, tested, counts)
-    return {count: float((found == truth).double().mean()) for count, found in voted.items()}
+    return {count: share_right(found, right) for count, found in voted.items()}
 
 
 def neighbour_classes(learned: Tensor, classes: Tensor, tested: Tensor, counts: Sequence[int] = COUNTS) -> dict[int, Tensor]:
@@ -212,7 +222,7 @@ def neighbour_classes(learned: Tensor, classes: Tensor, tested: Tensor, counts: 
         raise ValueError("neighbours need training images, got none; give a train part")
     number, known = 1 + int(classes.max()), functional.normalize(learned, dim=1)
     found: dict[int, list[Tensor]] = {count: [] for count in counts}
-    for rows in torch.split(tested, CHUNK):
+    for rows in torch.split(tested, max(1, PRODUCTS // len(learned))):  # a bank may have a million images
         near = (functional.normalize(rows, dim=1) @ known.T).topk(min(max(counts), len(known)), dim=1)
         votes, voted = (near.values / TEMPERATURE).exp(), classes[near.indices]
         for count in counts:
@@ -268,11 +278,14 @@ def accuracy(probe: Probe, features: Tensor, classes: Tensor) -> float:
 
 
 def probe_accuracy(
-    learned: Tensor, classes: Tensor, tested: Tensor, truth: Tensor, decays: Sequence[float] = DECAYS
+    learned: Tensor, classes: Tensor, tested: Tensor, right: Tensor, decays: Sequence[float] = DECAYS
 ) -> tuple[float, float]:
-    """Accuracy on tested features (M, D) of the probe of learned ones (N, D), and the decay that was chosen for it."""
+    """Accuracy on tested features (M, D) of the probe of learned ones (N, D), and the decay that was chosen for it.
+
+    classes (N,); right (M, classes) bool, as in `class_table`.
+    """
     found, decay = probe_classes(learned, classes, tested, decays)
-    return float((found == truth).double().mean()), decay
+    return share_right(found, right), decay
 
 
 def probe_classes(learned: Tensor, classes: Tensor, tested: Tensor, decays: Sequence[float] = DECAYS) -> tuple[Tensor, float]:

@@ -48,11 +48,12 @@ class ClassifiedImages:
         return replace(self, images=tuple(self.images[i * len(self) // limit] for i in range(limit)))
 
 
-def classified_images(folder: str | Path, part: str | None = None) -> ClassifiedImages:
+def classified_images(folder: str | Path, part: str | None = None, *, divide: bool = True) -> ClassifiedImages:
     """The images of a folder, in any of the layouts.
 
     part: "train" or "test". Data without a split are divided: 60 images per class of Caltech-256, and four fifths of other data,
-    are for training. None takes the test part where there is one, and all images otherwise.
+    are for training; without `divide` all their images are in the part. None takes the test part where there is one, and all
+    images otherwise.
     """
     root = Path(folder)
     if not root.is_dir():
@@ -71,7 +72,7 @@ def classified_images(folder: str | Path, part: str | None = None) -> Classified
     missing = next((image.path for image in images if not image.path.is_file()), None)
     if missing is not None:
         raise FileNotFoundError(f"the labels of {str(root)!r} name an image {missing.name!r} that is not there; check the folder")
-    if part is not None and not divided:
+    if part is not None and divide and not divided:
         images = _divided(images, part, CALTECH_TRAIN if layout.name == "Caltech-256" else None)
     classes = 1 + max(number for image in images for number in image.classes)
     return ClassifiedImages(root.name, layout.name, tuple(images), classes)
@@ -80,7 +81,7 @@ def classified_images(folder: str | Path, part: str | None = None) -> Classified
 def with_real_labels(data: ClassifiedImages, labels: str | Path | None = None) -> ClassifiedImages:
     """ImageNet's validation images with the labels of "Are we done with ImageNet?": those that timm brings, or a real.json.
 
-    Images that got no label there are left out, as the authors do.
+    Images without a label there are left out, as the authors do.
     """
     try:
         given = json.loads(_real_text(labels))
@@ -97,7 +98,33 @@ def with_real_labels(data: ClassifiedImages, labels: str | Path | None = None) -
         classes = tuple(given[int(number[1]) - 1])
         if classes:
             found.append(image._replace(classes=classes))
-    return replace(data, images=tuple(found), layout=f"{data.layout}, ReaL labels")
+    if not found:
+        raise ValueError(f"expected images that have ReaL labels, got none among the {len(data)} of {data.name}; give more images")
+    highest = max(number for image in found for number in image.classes)
+    return replace(data, images=tuple(found), layout=f"{data.layout}, ReaL labels", classes=max(data.classes, 1 + highest))
+
+
+def with_bank(data: ClassifiedImages, bank: ClassifiedImages) -> ClassifiedImages:
+    """Test images numbered like the training images of another folder.
+
+    Folders that are numbered by the order of their names alone get the numbers of the bank's folders of the same names.
+    """
+    shared = {image.path.absolute() for image in bank.images} & {image.path.absolute() for image in data.images}
+    if shared:
+        raise ValueError(
+            f"expected a bank of other images, {len(shared)} of {data.name} are in it, among them {min(shared).name!r}; give the "
+            "training images"
+        )
+    named = bank.layout == data.layout == _PLAIN
+    numbers = {image.path.parent.name: image.classes for image in bank.images}
+    names = sorted({image.path.parent.name for image in data.images})
+    if not named or (_fixed_numbers(sorted(numbers)) is not None and _fixed_numbers(names) is not None):
+        return data
+    unknown = [name for name in names if name not in numbers]
+    if unknown:
+        raise ValueError(f"expected the classes of the bank {bank.name}, got {unknown[0]!r} in {data.name}; remove that folder")
+    images = tuple(image._replace(classes=numbers[image.path.parent.name]) for image in data.images)
+    return replace(data, images=images, classes=bank.classes)
 
 
 def _real_text(labels: str | Path | None) -> str:
@@ -162,10 +189,17 @@ def _table(root: Path, part: str | None) -> Read:
 
 
 def _listed(root: Path, part: str | None) -> Read:
-    """val.txt: lines of file name and class, as Caffe has it for ImageNet; the files are in the same folder or in val/."""
-    lines = [line.rsplit(maxsplit=1) for line in (root / "val.txt").read_text(encoding="utf-8").splitlines() if line.strip()]
-    inside = root / "val" if (root / "val").is_dir() else root
-    return [ClassifiedImage(inside / name, (int(number),)) for name, number in lines], False
+    """val.txt: lines of file name and class, as Caffe has it for ImageNet; the files are in the same folder or in val/.
+
+    Training images are those of train.txt, or of one folder per class in train/.
+    """
+    listed = (root / "train.txt").is_file()
+    if part == TRAIN and not listed and (root / TRAIN).is_dir():
+        return _folders(root, part)
+    name = TRAIN if part == TRAIN and listed else "val"
+    lines = [line.rsplit(maxsplit=1) for line in (root / f"{name}.txt").read_text(encoding="utf-8").splitlines() if line.strip()]
+    inside = root / name if (root / name).is_dir() else root
+    return [ClassifiedImage(inside / one, (int(number),)) for one, number in lines], listed or (root / TRAIN).is_dir()
 
 
 def _folders(root: Path, part: str | None) -> Read:
@@ -183,6 +217,12 @@ def _folders(root: Path, part: str | None) -> Read:
 
 def class_numbers(names: Sequence[str]) -> dict[str, int]:
     """The classes that folders stand for: ImageNet's synsets, ImageNet-v2's numbers, "001.name", or the sorted order."""
+    fixed = _fixed_numbers(names)
+    return {name: number for number, name in enumerate(names)} if fixed is None else fixed
+
+
+def _fixed_numbers(names: Sequence[str]) -> dict[str, int] | None:
+    """Classes that names have whatever the other folders are; None where only their order counts."""
     if all(name.isdigit() for name in names):
         return {name: int(name) for name in names}
     numbered = [NUMBERED.fullmatch(name) for name in names]
@@ -192,7 +232,7 @@ def class_numbers(names: Sequence[str]) -> dict[str, int]:
         known = imagenet_synsets()
         if set(names) <= known.keys():
             return {name: known[name] for name in names}
-    return {name: number for number, name in enumerate(names)}
+    return None
 
 
 def imagenet_synsets() -> dict[str, int]:
@@ -216,13 +256,14 @@ def _is_caltech(root: Path) -> bool:
     return CLUTTER in names or (len(names) == 256 and all(NUMBERED.fullmatch(name) for name in names))
 
 
+_PLAIN = "class folders"
 LAYOUTS = (
     Layout("CUB-200", lambda root: all((root / name).is_file() for name in CUB), _cub),
     Layout("Stanford Cars", _has_cars, _cars),
     Layout("labels.csv", lambda root: (root / "labels.csv").is_file() and (root / "images").is_dir(), _table),
     Layout("val.txt", lambda root: (root / "val.txt").is_file(), _listed),
     Layout("Caltech-256", _is_caltech, _folders),
-    Layout("class folders", _has_classes, _folders),
+    Layout(_PLAIN, _has_classes, _folders),
 )
 
 

@@ -1,0 +1,79 @@
+"""`pixtree evaluate scale` and `ablations`: the paper's experiments that vary a model or its images."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pixtree.cli.errors import UsageError, reported
+from pixtree.cli.evaluate_models import PREPARED, Data, Model, Settings, SmallBatches, checked, reporter, title_of
+from pixtree.cli.options import grouped
+from pixtree.cli.progress import Progress
+
+
+@reported()
+@grouped
+def scale(
+    model: Model,
+    data: Data,
+    run: Annotated[Path | None, typer.Option(help="A folder with a distilled retrofit of the model, to take its place.")] = None,
+    sizes: Annotated[
+        str, typer.Option(help="Sides of the images in pixels, separated by commas.")
+    ] = "64,96,128,160,224,320,448,768",
+    *,
+    settings: SmallBatches,
+) -> None:
+    """Measure accuracy at several image sizes: patches, as many regions, and a fixed number of regions."""
+    from pixtree.cli.options import parsed_counts
+
+    chosen = parsed_counts(sizes, "--sizes")
+    from pixtree.evaluation.ablations import SCALE_COLUMNS, scale_rows
+    from pixtree.evaluation.plots import plot_curves
+    from pixtree.evaluation.variants import model_in
+
+    images, patches = checked(model, data, settings)
+    regions = None if run is None else model_in(run)
+    with Progress(len(images) * len(chosen)) as progress:
+        rows = scale_rows(patches, regions, images, chosen, settings.reading(), reporter(progress))
+    command = settings.command("scale", model, data) + f" --sizes {sizes}" + (f" --run {run.name}" if run else "")
+    state = "not trained" if run is None else "distilled"
+    note = f"{len(images)} images, resized and cropped to each size. The retrofit is {state}."
+    kinds = dict.fromkeys(row["kind"] for row in rows)
+    curves = {kind: [(row["size"], row["top1"]) for row in rows if row["kind"] == kind] for kind in kinds}
+    title = f"Scale invariance of {title_of(model)} on {images.name}"
+    draw = partial(plot_curves, curves, x="side of the image, px", y="top-1", logarithmic=True)
+    settings.finish(title, command, SCALE_COLUMNS, rows, [note], draw)
+
+
+@reported()
+@grouped
+def ablations(
+    model: Model,
+    data: Data,
+    preset: Annotated[
+        str, typer.Option(help="What is varied: paper, its own system, or default, ours with 196 regions.")
+    ] = "paper",
+    tables: Annotated[str, typer.Option(help="Tables to measure, separated by commas.", show_default="all")] = "",
+    *,
+    settings: Settings,
+) -> None:
+    """Measure a retrofit with one thing changed at a time, right after the retrofit, without training."""
+    from pixtree.evaluation.ablations import ABLATION_COLUMNS, BASES, ablation_rows, chosen_ablations
+    from pixtree.evaluation.plots import plot_bars
+
+    if preset not in BASES:
+        raise UsageError(f"a preset is one of {', '.join(BASES)}, got {preset!r}; choose one of them")
+    wanted = chosen_ablations(BASES[preset], [word.strip() for word in tables.split(",") if word.strip()])
+    images, patches = checked(model, data, settings)
+    with Progress(len(images)) as progress:
+        rows = ablation_rows(patches, BASES[preset], wanted, images, settings.reading(), reporter(progress))
+    command = settings.command("ablations", model, data) + f" --preset {preset}" + (f" --tables {tables!r}" if tables else "")
+    note = f"{len(images)} images. {PREPARED} Nothing is trained, so rows whose difference has to be trained are equal."
+    title = f"Ablations of the retrofitted {title_of(model)}, {preset} preset"
+    draw = partial(plot_bars, {f"{row['table']}: {row['name']}": row["top1"] for row in rows}, x="top-1")
+    settings.finish(title, command, ABLATION_COLUMNS, rows, [note], draw)
+
+
+COMMANDS: dict[str, Callable[..., None]] = {"scale": scale, "ablations": ablations}

@@ -257,9 +257,10 @@ def segmentation(
     size: Annotated[int | None, typer.Option(help="Side of the images in pixels.", show_default="the model's own")] = None,
     limit: Limit = None,
     output: Output = None,
+    plot: Plot = None,
 ) -> None:
     """Measure a trained segmenter: mIoU, boundary F, pixel accuracy, and the IoU of every class."""
-    check_outputs(output)
+    check_outputs(output, plot)
     from pixtree.evaluation.classification import image_side
     from pixtree.evaluation.label_maps import labelled_set
     from pixtree.evaluation.segmentation_measures import segmented
@@ -280,6 +281,10 @@ def segmentation(
     command = f"pixtree evaluate segmentation {run.name} {named(folder)} --layout {layout} --split {split}"
     note = SEGMENTATION_NOTE.format(count=len(data), size=side)
     write(output, f"Segmentation of {data.name}, {split}", command, SEGMENTATION_COLUMNS, rows, [note])
+    if plot is not None:
+        from pixtree.evaluation.plots import plot_bars
+
+        plot_bars({row["class"]: row["miou"] for row in rows if row["miou"] is not None}, plot, x="IoU")
 
 
 @reported()
@@ -295,9 +300,10 @@ def salient(
     size: ImageSize = 448,
     limit: Limit = None,
     output: Output = None,
+    plot: Plot = None,
 ) -> None:
     """Benchmark salient objects, found without training: the model's own tokens, and its features pooled into regions."""
-    check_outputs(output)
+    check_outputs(output, plot)
     from pixtree.evaluation.label_maps import labelled_set
     from pixtree.evaluation.records import markdown_table
     from pixtree.evaluation.salient_measures import Found, Way, measured, summary
@@ -318,6 +324,10 @@ def salient(
     typer.echo(markdown_table(SALIENT_COLUMNS, rows))
     command = f"pixtree evaluate salient {folder.name} --model {model} --tokens {tokens} --side {side} --size {size}"
     write(output, f"Salient objects on {folder.name}", command, SALIENT_COLUMNS, rows)
+    if plot is not None:
+        from pixtree.evaluation.plots import plot_bars
+
+        plot_bars({row["way"]: row["f_max"] for row in rows}, plot, x="F_max")
 
 
 def _paired(samples: Sequence["Sample"], reference: str) -> dict[str, Any]:

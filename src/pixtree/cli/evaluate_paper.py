@@ -1,4 +1,4 @@
-"""`pixtree evaluate scale` and `ablations`: the paper's experiments that vary a model or its images."""
+"""`pixtree evaluate scale`, `ablations` and `tokenizer`: the paper's experiments that vary a model, its images or its tokenizer."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,6 +11,7 @@ from pixtree.cli.errors import UsageError, reported
 from pixtree.cli.evaluate_models import PREPARED, Data, Model, Settings, SmallBatches, checked, reporter, title_of
 from pixtree.cli.options import grouped
 from pixtree.cli.progress import Progress
+from pixtree.cli.tables import Limit, Output, Plot, check_outputs, named, show, write
 
 
 @reported()
@@ -18,14 +19,16 @@ from pixtree.cli.progress import Progress
 def scale(
     model: Model,
     data: Data,
-    run: Annotated[Path | None, typer.Option(help="A folder with a distilled retrofit of the model, to take its place.")] = None,
+    run: Annotated[
+        Path | None, typer.Option(help="A folder with a trained retrofit of the model, to take the untrained one's place.")
+    ] = None,
     sizes: Annotated[
         str, typer.Option(help="Sides of the images in pixels, separated by commas.")
-    ] = "64,96,128,160,224,320,448,768",
+    ] = "64,96,128,224,256,384,512,768",
     *,
     settings: SmallBatches,
 ) -> None:
-    """Measure accuracy at several image sizes: patches, as many regions, and a fixed number of regions."""
+    """Measure accuracy at several image sizes: patches, a criterion's regions merged to as many, and exact numbers of regions."""
     from pixtree.cli.options import parsed_counts
 
     chosen = parsed_counts(sizes, "--sizes")
@@ -38,7 +41,7 @@ def scale(
     with Progress(len(images) * len(chosen)) as progress:
         rows = scale_rows(patches, regions, images, chosen, settings.reading(), reporter(progress))
     command = settings.command("scale", model, data) + f" --sizes {sizes}" + (f" --run {run.name}" if run else "")
-    state = "not trained" if run is None else "distilled"
+    state = "not trained" if run is None else "trained"
     note = f"{len(images)} images, resized and cropped to each size. The retrofit is {state}."
     kinds = dict.fromkeys(row["kind"] for row in rows)
     curves = {kind: [(row["size"], row["top1"]) for row in rows if row["kind"] == kind] for kind in kinds}
@@ -76,4 +79,40 @@ def ablations(
     settings.finish(title, command, ABLATION_COLUMNS, rows, [note], draw)
 
 
-COMMANDS: dict[str, Callable[..., None]] = {"scale": scale, "ablations": ablations}
+@reported()
+def tokenizer(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs of tokenizer recipes.", show_default=False)],
+    data: Annotated[Path, typer.Argument(help="Folder of images; folders inside it are searched too.", show_default=False)],
+    size: Annotated[
+        int | None, typer.Option(help="Crop images to a square of this side in pixels.", show_default="their own size")
+    ] = None,
+    limit: Limit = None,
+    output: Output = None,
+    plot: Plot = None,
+) -> None:
+    """Measure how well pretrained tokenizers reconstruct images: MSE and SSIM of W f* over their regions."""
+    check_outputs(output, plot)
+    if size is not None and size < 8:
+        raise UsageError(f"expected a side of at least 8 pixels, got {size}; try 224")
+    from pixtree.evaluation.plots import plot_bars
+    from pixtree.evaluation.tokenizer_measures import TOKENIZER_COLUMNS, image_at, reconstruction_rows
+    from pixtree.training.reconstruction import load_encoder
+    from pixtree.training.sources import images_below
+
+    files = images_below(data)
+    count = len(files) if limit is None else min(max(limit, 1), len(files))
+    chosen = [files[number * len(files) // count] for number in range(count)]
+    loaded = {run.name: load_encoder(run) for run in runs}
+    with Progress(len(chosen)) as progress:
+        rows = reconstruction_rows(loaded, (image_at(path, size) for path in chosen), reporter(progress))
+    show(TOKENIZER_COLUMNS, rows)
+    options = ("" if size is None else f" --size {size}") + ("" if limit is None else f" --limit {limit}")
+    command = f"pixtree evaluate tokenizer {' '.join(loaded)} {named(data)}{options}"
+    shape = "at their own sizes" if size is None else f"cropped to {size} × {size} px"
+    note = f"{len(chosen)} images, {shape}, painted with W f*; values in 0..1. A criterion chooses the number of tokens."
+    write(output, f"Reconstruction of {data.name}", command, TOKENIZER_COLUMNS, rows, [note])
+    if plot is not None:
+        plot_bars({f"{row['run']} ({row['changed']})": row["mse"] for row in rows}, plot, x="MSE")
+
+
+COMMANDS: dict[str, Callable[..., None]] = {"scale": scale, "ablations": ablations, "tokenizer": tokenizer}

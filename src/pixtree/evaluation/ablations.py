@@ -19,14 +19,14 @@ from pixtree.evaluation.classification import (
     outputs_of,
 )
 from pixtree.evaluation.classified_images import ClassifiedImages
-from pixtree.evaluation.variants import Variant, cost_of, tokenizer_flops, variant_of
+from pixtree.evaluation.variants import Variant, cost_of, tokenizer_flops, variant_of, with_budget
 from pixtree.models.retrofit import retrofit
 from pixtree.models.vit import PixtreeViT
+from pixtree.tokenizer.components import LEVEL, Component, fix_without, options_without
 from pixtree.tokenizer.cutting import TokenBudget
 from pixtree.tokenizer.tokenizer import PAPER_BUDGET, paper_changes
-from pixtree.trees.cuts import Exactly, Level
+from pixtree.trees.cuts import AtMost, Exactly, criterion_of
 
-LEVEL = 5  # rounds of merging; at 224 px it leaves about as many regions as there are patches
 ABLATION_COLUMNS = [
     ["table", "Varied", ""],
     ["name", "Value", ""],
@@ -48,21 +48,12 @@ SCALE_COLUMNS = [
 ]
 
 
-def _nothing(model: PixtreeViT) -> None:
-    """A retrofit as it is."""
-
-
-def without_background(model: PixtreeViT) -> None:
-    """β stays 0: it is not learned."""
-    model.tokenizer.sampler.background.requires_grad_(False)
-
-
 @dataclass(frozen=True)
 class Ablation:
     """One row: the table of the paper, the value, and the change.
 
-    options: of the tokenizer. budget: in place of the base's. bins: resolution of the positions. after: a change to the
-    finished model.
+    options: of the tokenizer. budget: in place of the base's. bins: resolution of the positions. without: the component that
+    is left out.
     """
 
     table: str
@@ -70,7 +61,7 @@ class Ablation:
     options: Mapping[str, Any] = field(default_factory=dict)
     budget: TokenBudget | None = None
     bins: int | None = None
-    after: Callable[[PixtreeViT], None] = _nothing
+    without: Component | None = None
 
 
 @dataclass(frozen=True)
@@ -89,14 +80,14 @@ def ablations(base: Base) -> list[Ablation]:
     criterion = base.budget if base.budget == PAPER_BUDGET else PAPER_BUDGET
     return [
         Ablation("components", "all"),
-        Ablation("components", "− CNN", {"linear": True}),
-        Ablation("components", "− mask blending (λ = 0)", {"mix": 0.0}),
-        Ablation("components", "− β", after=without_background),
-        Ablation("components", "− kernel aggregation", {"aggregation": "mean"}),
-        Ablation("components", f"− selection (level {LEVEL})", budget=Level(LEVEL)),
+        Ablation("components", "− CNN", without="cnn"),
+        Ablation("components", "− mask blending (λ = 0)", without="blending"),
+        Ablation("components", "− β", without="beta"),
+        Ablation("components", "− kernel aggregation", without="kernel"),
+        Ablation("components", f"− selection (level {LEVEL.level})", budget=LEVEL, without="selection"),
         *(Ablation("kernel κ", name, {"kernel": name, "similarity": name}) for name in ("cosine", "tanimoto", "gaussian")),
         *(Ablation("criterion", name, budget=replace(criterion, name=name)) for name in ("aic", "aicc", "bic", "cic")),
-        *(Ablation("dimension d", str(count), {"features": count}) for count in (3, 6, 8, 16, 32)),
+        *(Ablation("dimension d", str(count), {"features": count}) for count in (3, 6, 8, 16, 24, 32)),
         *(Ablation("shape b", str(shape), budget=replace(criterion, shape=shape)) for shape in (2.0, 1.0, 0.5)),
         *(Ablation("position bins", str(bins), bins=bins) for bins in (14, 16, 24, 28, 32, 48)),
     ]
@@ -104,9 +95,9 @@ def ablations(base: Base) -> list[Ablation]:
 
 def ablated(model: Any, base: Base, ablation: Ablation) -> PixtreeViT:
     """The retrofit of a timm model for one row."""
-    options = {**base.options, **ablation.options}
+    options = {**base.options, **ablation.options, **options_without(ablation.without)}
     built = retrofit(model, budget=ablation.budget or base.budget, tokenizer=options or None, position_resolution=ablation.bins)
-    ablation.after(built)
+    fix_without(ablation.without, built.tokenizer)
     return built
 
 
@@ -165,12 +156,18 @@ def patch_tokens(model: Any, size: int) -> int:
 
 
 def at_size(model: Any, size: int, own: int, regions: Any | None = None) -> list[Scaled]:
-    """A timm model at a size: its patches, as many regions, and as many regions as it has patches at its `own` size.
+    """A timm model at a size, and regions of it, whose counts follow from the size or stay.
 
-    regions: a trained retrofit of the model; without it, an untrained one.
+    First its patches. Then as the paper has it, the regions that the criterion chooses, merged until there are at most as many as
+    patches; as many regions by our nested cut; and as many as it has patches at its `own` size. regions: a trained retrofit of
+    the model; without it, an untrained one, for the criterion that of the paper. A retrofit without a criterion has no such row.
     """
     base, matched, usual = model if regions is None else regions, patch_tokens(model, size), patch_tokens(model, own)
     found = [Scaled("patches", variant_of(model, Variant(size=size)))]
+    chosen = retrofit(model, budget=PAPER_BUDGET, tokenizer=paper_changes()) if regions is None else regions
+    criterion = criterion_of(chosen.tokenizer.budget) if isinstance(chosen, PixtreeViT) else None
+    if criterion is not None:
+        found.append(Scaled("the criterion's regions, merged", with_budget(chosen, AtMost(matched, criterion))))
     found.append(Scaled("as many regions", variant_of(base, Variant(tokens=matched))))
     if usual <= size * size:
         found.append(Scaled(f"{usual} regions", variant_of(base, Variant(tokens=usual))))
@@ -185,16 +182,16 @@ def scale_rows(
     reading: Reading = Reading(),
     report: Callable[[int], None] = lambda count: None,
 ) -> list[dict[str, Any]]:
-    """Accuracy at every size, compared with the patch model at its own size."""
+    """Accuracy at every size, compared with the patch model at its own size; tokens are means over the images."""
     own, rows = image_side(model), []
     check_same_classes([model, *([] if regions is None else [regions])])
     scaled = {size: at_size(model, size, own, regions) for size in sizes}  # impossible sizes are refused before any work
     first = outputs_of([model], data, reading=reading)[0]
     right = class_table(data, int(model.num_classes))
     for size, models in scaled.items():
-        logits = outputs_of([one.model for one in models], data, reading=reading, side=size, report=report)
-        for one, found in zip(models, logits, strict=True):
-            cost = cost_of(one.model, size)
-            figures = measures(found, first, right)
+        outputs = outputs_of([one.model for one in models], data, logits_and_count, reading=reading, side=size, report=report)
+        for one, found in zip(models, outputs, strict=True):
+            cost = cost_of(one.model, size, counts=found[:, -1])
+            figures = measures(found[:, :-1], first, right)
             rows.append({"size": size, "kind": one.kind, "tokens": cost.tokens, "gflops": cost.gflops, **figures})
     return rows

@@ -23,6 +23,7 @@ from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
 from pixtree.models.zoo import load_weights, named_model
 from pixtree.runtime.backend import wait_for
+from pixtree.tokenizer.cutting import TokenBudget
 from pixtree.trees.cuts import Exactly
 
 EFFICIENCY_COLUMNS = [
@@ -118,11 +119,14 @@ def variant_of(base: Any, variant: Variant) -> Any:
 
 
 def _with_tokens(model: Any, tokens: int) -> PixtreeViT:
-    if not isinstance(model, PixtreeViT):
-        return retrofit(model, tokens=tokens)
-    changed = copy.copy(model)  # modules are shared, but the budget is not
+    return with_budget(model, Exactly(tokens)) if isinstance(model, PixtreeViT) else retrofit(model, tokens=tokens)
+
+
+def with_budget(model: PixtreeViT, budget: TokenBudget) -> PixtreeViT:
+    """The same model with another budget; modules are shared, but the budget is not."""
+    changed = copy.copy(model)
     changed._modules = {**model._modules, "tokenizer": copy.copy(model.tokenizer)}
-    changed.tokenizer.budget = Exactly(tokens)
+    changed.tokenizer.budget = budget
     return changed
 
 

@@ -14,6 +14,8 @@ from pixtree.models.retrofit import retrofit
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
 from pixtree.models.zoo import load_weights as fill
+from pixtree.tokenizer.components import LEVEL, fix_without, lacks, options_without
+from pixtree.tokenizer.cutting import TokenBudget
 from pixtree.tokenizer.tokenizer import PAPER_BUDGET, TREE_WEIGHTS, paper_changes
 from pixtree.tokenizer.weights import load_weights, shipped_weights
 from pixtree.training.recipe import GIVEN, Model
@@ -34,6 +36,7 @@ def learner_of(model: Model, classes: int, *, weights: bool = True) -> Any:
     set_drop_path(learner, model.dropped())
     if isinstance(learner, PixtreeViT):
         _fit_encoder(learner, model, weights)
+        fix_without(model.without, learner.tokenizer)
     return learner
 
 
@@ -46,11 +49,14 @@ def check_name(model: Model) -> None:
         raise ValueError(f"{model.name} is trained from scratch, got model.start=timm; start fresh or from a folder")
     if not own and model.tokenizer is None:
         asked = [key for key in ("tokens", "position_resolution") if getattr(model, key) is not None]
-        asked += ["encoder"] * (model.encoder != "fresh") + ["frozen"] * model.frozen
+        asked += ["encoder"] * (model.encoder != "fresh") + ["frozen"] * model.frozen + ["without"] * (model.without is not None)
         if asked:
             raise ValueError(
                 f"a model of patches has no {', '.join(asked)}, got it for {model.name}; set model.tokenizer or remove it"
             )
+
+    if model.without == "selection" and model.tokens is not None:
+        raise ValueError(f"a model without selection has the regions of a level, got model.tokens={model.tokens}; remove it")
 
 
 def set_drop_path(learner: Any, rate: float) -> None:
@@ -70,6 +76,10 @@ def _fresh(model: Model, pretrained: bool = False) -> Any:
         options: dict[str, Any] = {"img_size": model.image_size, **model.arguments}
         if model.tokens is not None:
             options["tokens"] = model.tokens
+        if model.without is not None:
+            options["tokenizer"] = {**options.get("tokenizer", {}), **options_without(model.without)}
+        if model.without == "selection":
+            options["budget"] = LEVEL
         return timm.create_model(model.name, position_resolution=model.position_resolution or zoo.POSITION_BINS, **options)
     if not timm.is_model(model.name.partition(".")[0]):
         raise ValueError(f"expected the name of a model of timm or of {', '.join(zoo.NAMES)}, got {model.name!r}; check it")
@@ -80,12 +90,16 @@ def _with_regions(vit: Any, model: Model) -> Any:
     """A timm model, with regions if the recipe asks for them."""
     if model.tokenizer is None:
         return vit
+    changes = options_without(model.without)
     paper = model.tokenizer == "paper"
+    budget: TokenBudget | None = PAPER_BUDGET if paper and model.tokens is None else None
+    if model.without == "selection":
+        budget = LEVEL
     made = retrofit(
         vit,
         tokens=model.tokens,
-        budget=PAPER_BUDGET if paper and model.tokens is None else None,
-        tokenizer=paper_changes() if paper else None,
+        budget=budget,
+        tokenizer=paper_changes(**changes) if paper else changes or None,
         position_resolution=model.position_resolution,
     )
     made.name, made.model_args = model.name.partition(".")[0], dict(model.arguments)
@@ -128,6 +142,11 @@ def _continued(model: Model, folder: Path) -> Any:
         )
     if config.get("library") == "pixtree":
         learner = PixtreeViT.from_pretrained(folder).train()
+        if model.without is not None and not lacks(model.without, learner.tokenizer):
+            raise ValueError(
+                f"expected a start that was trained without {model.without}, {str(folder)!r} has it; start from a run with "
+                f"model.without={model.without}"
+            )
         if model.tokens is not None:
             learner.tokenizer.budget = Exactly(model.tokens)
         return learner

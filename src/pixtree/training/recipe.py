@@ -10,6 +10,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
+from pixtree.tokenizer.components import Component
+
 GIVEN = "given"  # the start of a recipe that --start must name
 SIZES = ("tiny", "small", "base", "large")
 RENAMED = {"part": "micro_batch", "own_rate": "tokenizer_lr_scale"}  # keys of schedules in version 0.2
@@ -138,7 +140,8 @@ class Model(Section):
     by the paper's tokenizer or ours; none keeps the patches. tokens: regions, by default the tokenizer's own count. start:
     fresh; timm, whose weights are downloaded; given by --start; or a path: a folder that a run wrote, or a timm model's
     .safetensors. encoder: fresh, shipped, or a .safetensors file of `pixtree train tokenizer`. frozen: the encoder does not
-    learn, and the data loader's workers cut the images. drop_path: one rate, or one per size of the model.
+    learn, and the data loader's workers cut the images. without: a component of the tokenizer to leave out
+    [`tab:ablation_rebuttal`]. drop_path: one rate, or one per size of the model.
     """
 
     name: str
@@ -151,6 +154,7 @@ class Model(Section):
     drop_path: float | dict[Literal["tiny", "small", "base", "large"], float] = 0.0
     encoder: str = "fresh"
     frozen: bool = False
+    without: Component | None = None
     arguments: dict[str, Any] = {}
 
     def dropped(self) -> float:
@@ -196,13 +200,30 @@ class Augment(Section):
 
 
 class Encoder(Section):
-    """The tokenizer's encoder: a preset of `pixtree train tokenizer` with changes, the size of crops, and the regions of each."""
+    """The tokenizer's encoder: a preset of `pixtree train tokenizer` with changes, the size of crops, and the regions of each.
+
+    linear: no convolutions, for models without "cnn". kernel, criterion, shape: κ of the paper's preset, its criterion, and the
+    exponent b of the residuals' distribution [`tab:hyperparam_ablations`, `tab:sensitivity_gaussian`].
+    """
 
     preset: Literal["default", "paper"]
     features: int = Field(default=8, gt=0)
+    linear: bool = False
+    kernel: Literal["gaussian", "cosine", "tanimoto"] | None = None
+    criterion: Literal["aic", "aicc", "bic", "cic"] | None = None
+    shape: float | None = Field(default=None, gt=0)
     crop: int = Field(default=160, ge=8)
     tokens: int | None = Field(default=None, gt=0)
     compactness: float | None = None
+
+    @model_validator(mode="after")
+    def _of_the_preset(self) -> "Encoder":
+        given = [key for key in ("kernel", "criterion", "shape") if getattr(self, key) is not None]
+        if given and self.preset != "paper":
+            raise ValueError(f"expected {given[0]} with the preset paper, got it with {self.preset}; set encoder.preset=paper")
+        if self.tokens is not None and given not in ([], ["kernel"]):
+            raise ValueError(f"expected a criterion or a number of tokens, got {given[-1]} and {self.tokens}; give one")
+        return self
 
 
 class Reconstruction(Section):

@@ -1,19 +1,26 @@
 """Reconstruction pretraining of the tokenizer: L_rec, and a loss that sees the regions. [`eq:recloss`]"""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from pixtree.evaluation.tokenizer_measures import Pretrained
 from pixtree.kernels import kernels_for
 from pixtree.kernels.tokens.aggregate import Kernel
 from pixtree.kernels.tokens.aggregate.definition import Rows, log_kernel
 from pixtree.runtime.transfer import scalar
 from pixtree.tokenizer.region_encoder import EncodedRegions, RegionEncoder
-from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, Options
+from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, Options, region_encoder
+from pixtree.tokenizer.weights import load_weights
 from pixtree.training.loop import Objective
-from pixtree.training.recipe import Encoder, Reconstruction
+from pixtree.training.recipe import Encoder, Reconstruction, TokenizerRecipe, read_recipe
+from pixtree.trees.criteria import Criterion
 from pixtree.trees.cuts import Budget, Exactly
+
+ENCODER, RECIPE = "encoder.safetensors", "recipe.yaml"  # of a run, in its folder
 
 
 class Preset(NamedTuple):
@@ -29,11 +36,34 @@ PRESETS = {"default": Preset(Options().changed(compactness=0.0), Exactly(80)), "
 def preset_of(encoder: Encoder) -> Preset:
     """The preset of a recipe with the recipe's changes."""
     options, budget = PRESETS[encoder.preset]
-    options = options.changed(features=encoder.features)
-    return Preset(
-        options if encoder.compactness is None else options.changed(compactness=encoder.compactness),
-        budget if encoder.tokens is None else Exactly(encoder.tokens),
-    )
+    options = options.changed(features=encoder.features, linear=encoder.linear)
+    if encoder.compactness is not None:
+        options = options.changed(compactness=encoder.compactness)
+    if encoder.kernel is not None:
+        options = options.changed(kernel=encoder.kernel, similarity=encoder.kernel)
+    if isinstance(budget, Criterion):
+        budget = replace(budget, name=encoder.criterion or budget.name, shape=encoder.shape or budget.shape)
+    return Preset(options, budget if encoder.tokens is None else Exactly(encoder.tokens))
+
+
+def load_encoder(folder: str | Path) -> Pretrained:
+    """The encoder in the folder of a run of a tokenizer recipe, with the budget that it was trained with."""
+    where = Path(folder)
+    missing = next((name for name in (RECIPE, ENCODER) if not (where / name).is_file()), None)
+    if missing is not None:
+        raise FileNotFoundError(
+            f"expected the folder of a run of a tokenizer recipe, found no {missing} in {str(where)!r}; train one by "
+            "pixtree train recipe tokenizer"
+        )
+    recipe = read_recipe(str(where / RECIPE))
+    if not isinstance(recipe, TokenizerRecipe):
+        raise ValueError(f"expected a run of a tokenizer recipe, {str(where)!r} is one of {recipe.task}; give another folder")
+    options, budget = preset_of(recipe.encoder)
+    encoder = region_encoder(options)
+    load_weights(where / ENCODER).into(encoder)
+    given, usual = recipe.encoder.model_dump(), Encoder(preset=recipe.encoder.preset).model_dump()
+    changed = ", ".join(f"{key} {value}" for key, value in given.items() if value != usual[key] and key != "crop")
+    return Pretrained(encoder.eval(), budget, changed or recipe.encoder.preset)
 
 
 def reconstruction_loss(pixels: Tensor, colours: Tensor, labels: Tensor, backend: str = "auto") -> Tensor:

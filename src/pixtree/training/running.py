@@ -30,11 +30,11 @@ from pixtree.training.recipe import (
     SegmentationRecipe,
     TokenizerRecipe,
 )
-from pixtree.training.reconstruction import Pretraining, preset_of
+from pixtree.training.reconstruction import ENCODER, RECIPE, Pretraining, preset_of
 from pixtree.training.segmenting import LabelledBatches, LayeredSegmenter, Segmentation, keep_segmenter, mean_iou
 from pixtree.training.sources import folder_reader, image_files, learned_files, names_of, refuse_validation_photos, source_of
 
-CHECKPOINT, ENCODER, RECIPE, RESULT = "checkpoint.pt", "encoder.safetensors", "recipe.yaml", "result.json"
+CHECKPOINT, RESULT = "checkpoint.pt", "result.json"
 TRIED, PASSES = 4, 2  # images at a time that a dry run measures, and timed passes, after one that compiles and fills caches
 STATES = {"adamw": 2, "lamb": 2, "sgd": 1}  # numbers that an optimiser keeps per weight
 

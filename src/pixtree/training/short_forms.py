@@ -95,12 +95,12 @@ def distillation_recipe(
 
 
 def upgraded(stored: Mapping[str, Any], current: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings in a checkpoint as this version writes them, where version 0.2 wrote the checkpoint; others as they are.
+    """The settings in a checkpoint as this version writes them; keys that are newer than the checkpoint have their defaults.
 
     0.2 kept a recipe with former keys, or the options of a command instead of a recipe. `current`: the settings of the run that
     resumes, for what 0.2 did not keep, and for texts, which are not settings.
     """
-    if "recipe" in stored and not RENAMED.keys().isdisjoint(stored["recipe"]["schedule"]):
+    if "recipe" in stored:
         values = stored["recipe"] | {"schedule": with_new_names(stored["recipe"]["schedule"])}
         recipe = checked_recipe(values | {key: current["recipe"][key] for key in ("about", "notes")})
     elif "distillation" in stored:

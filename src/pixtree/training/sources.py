@@ -71,6 +71,13 @@ def _classes(reader: Any) -> tuple[str, ...]:
 
 
 def image_files(folder: str | Path) -> tuple[Path, ...]:
+    """The images of a folder and the folders inside it to learn from, sorted by path."""
+    files = images_below(folder)
+    refuse_validation_photos(path.name for path in files)
+    return files
+
+
+def images_below(folder: str | Path) -> tuple[Path, ...]:
     """The images of a folder and the folders inside it, sorted by path."""
     root = Path(folder)
     if not root.is_dir():
@@ -78,7 +85,6 @@ def image_files(folder: str | Path) -> tuple[Path, ...]:
     files = tuple(sorted(path for path in root.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES))
     if not files:
         raise FileNotFoundError(f"expected images ({', '.join(IMAGE_SUFFIXES)}) in {str(root)!r}, found none; check the folder")
-    refuse_validation_photos(path.name for path in files)
     return files
 
 

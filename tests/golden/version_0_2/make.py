@@ -75,7 +75,7 @@ def losses_of(folder):
 
 
 def main():
-    sys.path[:0] = [str(HERE.parents[1]), str(HERE.parents[1] / "training")]
+    sys.path[:0] = [str(HERE.parents[1])]
     import pixtree.cli.steps as steps
     from commands import invoke
     from generated_pictures import class_folders

@@ -264,12 +264,6 @@ def test_models_that_cannot_be_retrofitted_are_refused_with_the_reason():
         pixtree.retrofit(tiny("vit_tiny_patch16_224", patch_drop_rate=0.5))
 
 
-def test_hugging_face_modules_are_refused_by_name():
-    foreign = type("ViTModel", (torch.nn.Module,), {"__module__": "transformers.models.vit.modeling_vit"})
-    with pytest.raises(TypeError, match="Hugging Face's ViTModel"):
-        pixtree.retrofit(foreign())
-
-
 def test_arguments_that_do_not_go_together_are_refused():
     model = tiny("vit_tiny_patch16_224")
     with pytest.raises(ValueError, match="give one"):

@@ -1,4 +1,6 @@
-"""Vision Transformers over regions: retrofits and coarsened versions of timm models, and models to train from scratch. Needs timm.
+"""Vision Transformers over regions: retrofitted and coarsened models, and models to train from scratch.
+
+Needs timm; Hugging Face models also need transformers.
 
 Importing this package registers `pixtree_vit_tiny`, `pixtree_vit_small` and `pixtree_vit_base` with timm, and the same names with
 `pixtree_paper_` for the paper's tokenizer.
@@ -8,6 +10,7 @@ from pixtree.models import zoo as scratch  # under its name of 0.2
 from pixtree.models.backbone import Backbone, TokenSequence
 from pixtree.models.checkpoint import from_pretrained
 from pixtree.models.coarsening import CoarseViT, best_schedule, coarsen
+from pixtree.models.huggingface import tower_of
 from pixtree.models.overlap import WithPartition, collate_partitions, cut_ahead
 from pixtree.models.retrofit import retrofit
 from pixtree.models.segmentation import Segmenter
@@ -29,4 +32,5 @@ __all__ = [
     "named_model",
     "retrofit",
     "scratch",
+    "tower_of",
 ]

@@ -1,6 +1,9 @@
 """Differences between families of timm models: the place of the stem's weights, and the pooling of tokens under a mask."""
 
+import json
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -39,13 +42,17 @@ class Stem:
     channels: int
 
 
+def is_of_transformers(model: Any) -> bool:
+    """Whether a model is one of Hugging Face transformers, or the folder of one; timm's checkpoints have another config."""
+    if not isinstance(model, str | os.PathLike):
+        return any(kind.__module__.startswith(("transformers.", "pixtree.models.huggingface.")) for kind in type(model).__mro__)
+    config = Path(model) / "config.json"
+    return config.is_file() and "model_type" in json.loads(config.read_text(encoding="utf-8"))
+
+
 def check_module(model: Any) -> None:
     """Refuse a module that is not a supported timm model, with the reason."""
     kind = type(model)
-    if kind.__module__.partition(".")[0] == "transformers":
-        raise TypeError(
-            f"expected a timm model, got Hugging Face's {kind.__name__}; create its timm twin, like vit_base_patch16_224"
-        )
     families = (timm.models.vision_transformer.VisionTransformer, timm.models.eva.Eva)
     if not isinstance(model, families):
         reason = REASONS.get(kind.__name__, "it has no blocks over a sequence of patches")

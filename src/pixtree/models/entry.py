@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from pixtree.models.patch_grids import Grid, on_grid, patch_grid, places_of_regions, rotary_at
+from pixtree.models.region_input import RegionInput, check_tensor
 from pixtree.models.timm_import import timm
-from pixtree.models.vit import PixtreeViT, check_tensor
 from pixtree.runtime.transfer import filled
 
 
@@ -30,12 +30,12 @@ class Entry(NamedTuple):
 
 def held_vit(model: Any) -> Any:
     """The timm model whose blocks run."""
-    return model.vit if isinstance(model, PixtreeViT) else model
+    return model.vit if isinstance(model, RegionInput) else model
 
 
 def token_count(model: Any, input_size: Grid | None = None) -> int:
     """Tokens that enter the first block, at the model's own image size or another (height, width)."""
-    if not isinstance(model, PixtreeViT):
+    if not isinstance(model, RegionInput):
         patch = model.patch_embed.patch_size[0]
         return int(model.patch_embed.num_patches) if input_size is None else math.prod(side // patch for side in input_size)
     count = getattr(model.tokenizer.budget, "count", None)
@@ -46,7 +46,7 @@ def token_count(model: Any, input_size: Grid | None = None) -> int:
 
 def stem_flops(model: Any) -> int:
     """Operations of the projection of one token."""
-    if isinstance(model, PixtreeViT):
+    if isinstance(model, RegionInput):
         options = model.tokenizer.options
         return 2 * options.encoder.channels * options.sampling.patch**2 * int(options.width or 0)
     return 2 * int(model.patch_embed.proj.weight.numel())
@@ -55,7 +55,7 @@ def stem_flops(model: Any) -> int:
 def enter(model: Any, images: Tensor, input_size: Grid | None = None) -> Entry:
     """The tokens of images (B, C, H, W) by the model's own stem; with `input_size` the images are resized to it first."""
     check_tensor(images)
-    return _of_regions(model, images) if isinstance(model, PixtreeViT) else _of_patches(model, images, input_size)
+    return _of_regions(model, images) if isinstance(model, RegionInput) else _of_patches(model, images, input_size)
 
 
 def _of_patches(vit: Any, images: Tensor, input_size: Grid | None) -> Entry:
@@ -70,7 +70,7 @@ def _of_patches(vit: Any, images: Tensor, input_size: Grid | None) -> Entry:
         tokens, rope = _resized(vit, images, input_size, grid), None
     # Where images were resized, a pixel's token is that of the cell of the grid that it falls into.
     cell = (patch, patch) if input_size is None else (height / grid[0], width / grid[1])
-    down, across = (_cells(length, side, images) for length, side in zip((height, width), cell, strict=True))
+    down, across = (cells(length, side, images.device) for length, side in zip((height, width), cell, strict=True))
     base = (down[:, None] * grid[1] + across)[None]
     places = sides = None
     if getattr(vit, "rope", None) is not None:
@@ -81,8 +81,9 @@ def _of_patches(vit: Any, images: Tensor, input_size: Grid | None) -> Entry:
     return Entry(vit.norm_pre(tokens), rope, places, sides, base, grid)
 
 
-def _cells(length: int, side: float, images: Tensor) -> Tensor:
-    return ((torch.arange(length, device=images.device) + 0.5) / side).to(torch.int64)
+def cells(length: int, side: float, device: torch.device) -> Tensor:
+    """The row or column of the patch grid that each of `length` pixels is in, for patches of `side` pixels."""
+    return ((torch.arange(length, device=device) + 0.5) / side).to(torch.int64)
 
 
 def _resized(vit: Any, images: Tensor, size: Grid, grid: Grid) -> Tensor:
@@ -103,7 +104,7 @@ def _resized(vit: Any, images: Tensor, size: Grid, grid: Grid) -> Tensor:
     return positioned
 
 
-def _of_regions(model: PixtreeViT, images: Tensor) -> Entry:
+def _of_regions(model: RegionInput, images: Tensor) -> Entry:
     tokens = model.tokens(images)
     sequence = model.sequence(tokens)
     if sequence.seen is not None:
@@ -112,12 +113,12 @@ def _of_regions(model: PixtreeViT, images: Tensor) -> Entry:
     places = sides = None
     if sequence.rope is not None:
         places, sides = places_of_regions(labels, tokens.features.shape[1], patch, tokens.backend)
-    started = model.backbone.start(sequence.rows)
+    started = model.started(sequence.rows)
     return Entry(started, sequence.rope, places, sides, labels.to(torch.int64), patch_grid(labels, patch))
 
 
 def on_patches(model: Any, tokens: Tensor, entry: Entry) -> Tensor:
     """Values (B, N, D) of the first block's tokens as maps over the patch grid, (B, D, rows, columns)."""
-    if isinstance(model, PixtreeViT):
+    if isinstance(model, RegionInput):
         return on_grid(tokens, entry.base.to(torch.int32), model.tokenizer.options.sampling.patch, model.tokenizer.backend)
     return tokens.transpose(1, 2).reshape(tokens.shape[0], tokens.shape[2], *entry.grid)

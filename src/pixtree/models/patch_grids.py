@@ -144,6 +144,9 @@ def rotary_at(rope: Any, centres: Tensor, shape: Tensor, number: int | None = No
     kind = type(rope).__name__
     if kind == "RotaryEmbeddingMixed":
         return _mixed(rope, centres) if number is None else _mixed(rope, centres, number)[0]
+    if kind == "DINOv3ViTRopePositionEmbedding":
+        angles = _transformers_angles(rope, centres, shape).tile(2)
+        return torch.cat((angles.sin(), angles.cos()), dim=-1)[:, None]
     angles = _dinov3_angles(rope, centres, shape) if kind == "RotaryEmbeddingDinoV3" else _cat_angles(rope, centres, shape)
     halves = getattr(rope, "rotate_half", False)  # before timm 1.0.27 some embeddings have one layout only
     angles = angles.tile(2) if halves else angles.repeat_interleave(2, dim=-1)
@@ -175,6 +178,13 @@ def _dinov3_angles(rope: Any, places: Tensor, shape: Tensor) -> Tensor:
     sides = {"max": shape.max().expand(2), "min": shape.min().expand(2), "separate": shape}[rope.normalize_coords]
     coordinates: Tensor = 2.0 * (places + 0.5 + rope.grid_offset) / sides - 1.0
     return (2.0 * math.pi * coordinates[..., None] / periods).flatten(2)
+
+
+def _transformers_angles(rope: Any, places: Tensor, shape: Tensor) -> Tensor:
+    """(B, N, d/2): DINOv3's as transformers has it, each axis in −1..1 times the frequencies, rows first."""
+    coordinates: Tensor = 2.0 * (places + 0.5) / shape - 1.0
+    frequencies: Tensor = rope.inv_freq.to(places)
+    return (2.0 * math.pi * coordinates[..., None] * frequencies).flatten(2)
 
 
 def _mixed(rope: Any, places: Tensor, number: int | None = None) -> Tensor:

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from copy import deepcopy
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
 import torch
 from torch import nn
 
-from pixtree.models.adapters import MODULES, SUPPORTED, Stem, check_module, stem_of, without_stem
+from pixtree.models.adapters import MODULES, SUPPORTED, Stem, check_module, is_of_transformers, stem_of, without_stem
 from pixtree.models.patch_grids import positions_of
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
@@ -35,9 +36,10 @@ def retrofit(
     pretrained: bool = False,
     **model_args: Any,
 ) -> PixtreeViT:
-    """A timm model with regions instead of patches; its projection, positions, prefix tokens, blocks, norms and head are kept.
+    """A model with regions instead of patches; its projection, positions, prefix tokens, blocks, norms and head are kept.
 
-    model: a timm name, which is created with `pretrained` (which downloads) and `model_args`; or a module, which is copied.
+    model: a timm name, which is created with `pretrained` (which downloads) and `model_args`; a timm module, which is copied; or a
+        model of Hugging Face transformers or the folder of one, whose vision tower is exchanged in a copy of the same class.
     tokens, budget: the number of regions, or any `Budget`; by default there are as many as the image has patches,
         ceil(H / patch) · ceil(W / patch), the count of the timm model at that size.
     partitioner: None for the tree of the tokenizer; a name, such as "grid" for square patches; or any Partitioner.
@@ -56,17 +58,41 @@ def retrofit(
     _check_partitioner(partitioner, tokens, budget)
     if partitioner not in OWN:
         check_aggregation(_asked(tokenizer), f"partitioner={partitioner!r}")
+    wanted = Regions(tokens, budget, partitioner, tokenizer, position_resolution, backend)
+    if is_of_transformers(model):
+        from pixtree.models.huggingface.region_tower import retrofitted
+
+        of_regions: PixtreeViT = retrofitted(model, wanted, pretrained, model_args)  # or rather a model of the class given
+        return of_regions
     vit = timm_model(model, pretrained, model_args)
     stem, config = stem_of(vit), getattr(vit, "pretrained_cfg", None) or {}
-    if isinstance(tokenizer, Tokenizer) and tokens is None and partitioner in OWN:
-        budget = budget or tokenizer.budget
-    chosen = _budget(tokens, budget, partitioner, stem.patch)
-    built = _tokenizer(stem, config, chosen, tokenizer, position_resolution, backend)
+    built, engine = wanted.built(stem, config)
     name = model if isinstance(model, str) else str(config.get("architecture", ""))
-    result = PixtreeViT(built, without_stem(vit), _engine(partitioner, tokens, stem), name)
+    result = PixtreeViT(built, without_stem(vit), engine, name)
     result.image_size = (stem.grid[0] * stem.patch, stem.grid[1] * stem.patch)
     result.model_args = dict(model_args) if isinstance(model, str) else None
     return result.train(vit.training)
+
+
+@dataclass(frozen=True, eq=False)
+class Regions:
+    """The regions that a user asks for, see `retrofit`."""
+
+    tokens: int | None
+    budget: TokenBudget | None
+    partitioner: str | Partitioner | None
+    tokenizer: Tokenizer | Options | Mapping[str, Any] | None
+    position_resolution: int | None
+    backend: str
+
+    def built(self, stem: Stem, config: Mapping[str, Any]) -> tuple[Tokenizer, Partitioner | None]:
+        """A tokenizer that starts as the stem of a patch model, and the partitioner that replaces its tree, if any."""
+        budget = self.budget
+        if isinstance(self.tokenizer, Tokenizer) and self.tokens is None and self.partitioner in OWN:
+            budget = budget or self.tokenizer.budget
+        chosen = _budget(self.tokens, budget, self.partitioner, stem.patch)
+        built = _tokenizer(stem, config, chosen, self.tokenizer, self.position_resolution, self.backend)
+        return built, _engine(self.partitioner, self.tokens, stem)
 
 
 def _check_partitioner(partitioner: str | Partitioner | None, tokens: int | None, budget: TokenBudget | None) -> None:

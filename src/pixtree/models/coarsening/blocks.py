@@ -127,11 +127,11 @@ def _rotated(attn: Any, part: Tensor, rope: Tensor) -> Tensor:
 
 def _output(attn: Any, made: Projections, gate: Tensor | None, attention: Tensor | None) -> Tensor:
     """The output of attention before the residual, (B, L, D)."""
+    dropout = attn.attn_drop.p if attn.training else 0.0
     if attention is None:
-        dropout = attn.attn_drop.p if attn.training else 0.0
         mixed = functional.scaled_dot_product_attention(made.query, made.key, made.value, attn_mask=made.bias, dropout_p=dropout)
     else:
-        mixed = attn.attn_drop(attention) @ made.value
+        mixed = functional.dropout(attention, dropout) @ made.value
     tokens = mixed.transpose(1, 2).flatten(2)
     tokens = attn.norm(tokens) if hasattr(attn, "norm") else tokens
     result: Tensor = attn.proj_drop(attn.proj(tokens if gate is None else tokens * gate))

@@ -5,22 +5,14 @@ from typing import Any
 
 from torch import nn
 
-from pixtree.models.adapters import check_module
+from pixtree.models.adapters import check_module, is_of_transformers
 from pixtree.models.coarsening.blocks import check_blocks
 from pixtree.models.coarsening.coarse_vit import CoarseViT
 from pixtree.models.coarsening.rules import Rule, rule_of
-from pixtree.models.coarsening.schedules import (
-    Schedule,
-    Shape,
-    default_shape,
-    fitted,
-    total_flops,
-)
+from pixtree.models.coarsening.schedules import Schedule, Shape, Wanted
 from pixtree.models.entry import held_vit, stem_flops, token_count
 from pixtree.models.retrofit import timm_model
 from pixtree.models.vit import PixtreeViT
-
-HALF = 0.5
 
 
 def coarsen(
@@ -38,7 +30,8 @@ def coarsen(
     """The same model with token trees between its blocks: less compute, no training, nothing copied and nothing patched.
 
     model: a timm name, created with `pretrained` (which downloads) and `model_args`; a timm module or a retrofit, whose
-    weights are then shared.
+    weights are then shared; or a model of Hugging Face transformers or the folder of one, whose vision tower is exchanged in a
+    model of the same class.
     compute: share of the model's floating-point operations to use, 0.5 by default; 1.0 merges nothing.
     tokens: instead, as much compute as that many tokens in every block would take.
     schedule: instead, tokens left after each block; or, with one of the above, a shape such as `ConstantShare(first=2)`.
@@ -51,17 +44,17 @@ def coarsen(
     >>> model(torch.zeros(1, 3, 224, 224)).shape
     torch.Size([1, 10])
     """
-    shape = schedule if callable(schedule) else None
-    fixed = None if callable(schedule) else schedule
-    given = [name for name, value in (("compute", compute), ("tokens", tokens), ("schedule", fixed)) if value is not None]
-    if len(given) > 1:
-        raise ValueError(f"a model takes compute=, tokens= or counts as schedule=, got {' and '.join(given)}; give one")
-    if compute is not None and not 0.0 < compute <= 1.0:
-        raise ValueError(f"compute is a share of the model's own, above 0 and up to 1, got {compute}; ask for example for 0.5")
-    chosen = rule_of(rule, backend)
+    wanted, chosen = Wanted(compute, tokens, schedule), rule_of(rule, backend)
+    if is_of_transformers(model):
+        from pixtree.models.huggingface.coarse_tower import coarsened
+
+        named = {**model_args, **({"pretrained": True} if pretrained else {})}
+        fast: CoarseViT = coarsened(model, wanted, chosen, input_size, named)  # or rather a model of the class given
+        return fast
     held = _checked(model, pretrained, model_args)
     size = _size(held, input_size)
-    return CoarseViT(held, _schedule(held, size, compute, tokens, fixed, shape, chosen), chosen, size).train(held.training)
+    fitted = wanted.fitted(held_vit(held), stem_flops(held), token_count(held), token_count(held, size), chosen)
+    return CoarseViT(held, fitted, chosen, size).train(held.training)
 
 
 def _checked(model: Any, pretrained: bool, model_args: dict[str, Any]) -> Any:
@@ -87,34 +80,3 @@ def _size(model: Any, input_size: int | tuple[int, int] | None) -> tuple[int, in
     if any(side < patch or side % patch for side in size):
         raise ValueError(f"sides of images are multiples of the patch, {patch} pixels, got input_size={input_size}; round it")
     return size
-
-
-def _schedule(
-    model: Any,
-    size: tuple[int, int] | None,
-    compute: float | None,
-    tokens: int | None,
-    fixed: Sequence[int] | Schedule | None,
-    shape: Shape | None,
-    rule: Rule,
-) -> Schedule:
-    vit, count, own, stem = held_vit(model), token_count(model, size), token_count(model), stem_flops(model)
-    depth = len(vit.blocks)
-    if fixed is not None:
-        shares = fixed.shares if isinstance(fixed, Schedule) else fixed
-        if len(shares) != depth:
-            raise ValueError(f"a schedule has one count per block, {depth} here, got {len(shares)}; give as many")
-        return fixed if isinstance(fixed, Schedule) else Schedule.of_counts(fixed, count)
-    whole = total_flops(vit, stem, own, (own,) * depth)
-    goal = HALF if compute is None else compute
-    if tokens is not None:
-        if not 1 <= tokens <= count:
-            raise ValueError(f"this model has {count} tokens, got tokens={tokens}; ask for 1 to {count}")
-        goal = total_flops(vit, stem, tokens, (tokens,) * depth) / whole
-    return fitted(
-        shape or default_shape(goal * whole / total_flops(vit, stem, count, (count,) * depth), depth),
-        count,
-        depth,
-        lambda counts: total_flops(vit, stem, count, counts, rule) / whole,
-        goal,
-    )

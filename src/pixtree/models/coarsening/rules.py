@@ -95,7 +95,7 @@ class WardTree:
         if seen.number < round(self.unsure * seen.depth):
             features, weights = functional.normalize(seen.tokens.to(torch.float32), dim=-1), seen.sizes
         else:
-            features, weights = seen.read(), _attention(seen)
+            features, weights = seen.read(), attention_of(seen)
         kernels = kernels_for(self.backend, features.device)
         with full_precision(features.device):  # autocast would round the distances
             labels: Tensor = kernels.ward_labels(features.to(torch.float32), weights, count, ROUNDS)
@@ -110,7 +110,8 @@ class WardTree:
         return 2 * width * (sum((end - start) * (tokens - start) for start, end in strips(tokens)) + tokens)
 
 
-def _attention(seen: Seen) -> Tensor:
+def attention_of(seen: Seen) -> Tensor:
+    """How much the tokens that the head reads attend to each token, or all tokens where it pools them: (B, n) float32, positive."""
     weights = seen.class_attention() if seen.readers else seen.received_attention()
     return weights.to(torch.float32).clamp_min(LEAST)
 

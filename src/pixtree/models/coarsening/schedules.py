@@ -10,6 +10,7 @@ from torch import nn
 from pixtree.models.adapters import pools_prefix
 from pixtree.models.coarsening.rules import Rule
 
+HALF = 0.5  # of the model's compute, unless asked otherwise
 STEPS = 40  # of bisection: far below one token
 
 
@@ -88,6 +89,46 @@ class DecreasingNumber:
         return _counts(found, tokens)
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """The compute or the counts that a user asks for, see `coarsen`."""
+
+    compute: float | None = None
+    tokens: int | None = None
+    schedule: Sequence[int] | Schedule | Shape | None = None
+
+    def __post_init__(self) -> None:
+        fixed = None if callable(self.schedule) else self.schedule
+        named = (("compute", self.compute), ("tokens", self.tokens), ("schedule", fixed))
+        given = [name for name, value in named if value is not None]
+        if len(given) > 1:
+            raise ValueError(f"a model takes compute=, tokens= or counts as schedule=, got {' and '.join(given)}; give one")
+        if self.compute is not None and not 0.0 < self.compute <= 1.0:
+            raise ValueError(
+                f"compute is a share of the model's own, above 0 and up to 1, got {self.compute}; ask for example for 0.5"
+            )
+
+    def fitted(self, vit: Any, stem: int, own: int, count: int, rule: Rule) -> Schedule:
+        """The schedule for `count` tokens; shares are of the compute with `own` tokens, those at the model's own image size."""
+        depth = len(vit.blocks)
+        if self.schedule is not None and not callable(self.schedule):
+            return self._fixed(self.schedule, depth, count)
+        whole = total_flops(vit, stem, own, (own,) * depth)
+        goal = HALF if self.compute is None else self.compute
+        if self.tokens is not None:
+            if not 1 <= self.tokens <= count:
+                raise ValueError(f"this model has {count} tokens, got tokens={self.tokens}; ask for 1 to {count}")
+            goal = total_flops(vit, stem, self.tokens, (self.tokens,) * depth) / whole
+        shape = self.schedule or default_shape(goal * whole / total_flops(vit, stem, count, (count,) * depth), depth)
+        return fitted(shape, count, depth, lambda counts: total_flops(vit, stem, count, counts, rule) / whole, goal)
+
+    def _fixed(self, schedule: Sequence[int] | Schedule, depth: int, count: int) -> Schedule:
+        shares = schedule.shares if isinstance(schedule, Schedule) else schedule
+        if len(shares) != depth:
+            raise ValueError(f"a schedule has one count per block, {depth} here, got {len(shares)}; give as many")
+        return schedule if isinstance(schedule, Schedule) else Schedule.of_counts(schedule, count)
+
+
 def default_shape(compute: float, depth: int) -> ConstantShare:
     """The default of `coarsen`: merging starts after a quarter of the blocks, earlier where less compute is left.
 
@@ -145,6 +186,8 @@ def total_flops(vit: Any, stem: int, tokens: int, counts: Sequence[int], rule: R
 
 
 def _head_flops(vit: Any, length: int) -> int:
+    if hasattr(vit, "head_flops"):
+        return int(vit.head_flops(length))
     heads = [vit.head, vit.head_dist] if hasattr(vit, "head_dist") else [vit.head]
     total = sum(2 * linear_weights(head) for head in heads)
     pool = getattr(vit, "attn_pool", None)

@@ -123,6 +123,16 @@ def test_a_member_above_the_limit_is_a_row_unless_more_bytes_are_allowed(tmp_pat
     assert run("stub", tmp_path / "in", tmp_path / "allowed", workers=1, max_bytes=3000).failed == 0
 
 
+def test_a_file_above_the_limit_is_a_row_and_is_not_read(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.png").write_bytes(b"1")
+    with (tmp_path / "in" / "hole.png").open("wb") as file:
+        file.truncate(1 << 42)
+    assert run("stub", tmp_path / "in", tmp_path / "made", workers=1).done == 1
+    (error,) = [row["error"] for row in rows_in(tmp_path / "made") if row["status"] == "failed"]
+    assert "an image file may have at most 2147483648 bytes" in error
+
+
 def test_headers_that_ask_for_more_than_the_file_has_are_damage(tmp_path):
     member = tarfile.TarInfo("pax")
     member.type, member.size = tarfile.XHDTYPE, 1 << 60

@@ -112,6 +112,14 @@ def test_names_of_temporary_files_are_not_swept(tmp_path):
     assert statuses(tmp_path / "made") == {".pixtree-0123abcd": "done", "manifest/parts/.pixtree-0123abcd": "failed"}
 
 
+@pytest.mark.parametrize("name", ["manifest.jsonl", "plan.json", "lock", "x", "../Manifest/parts/y"])
+def test_images_in_the_folder_of_the_run_are_rows_and_do_not_end_it(tmp_path, name):
+    write_shard(tmp_path / "in" / "x.tar", [(f"manifest/{name}/a.png", b"1"), ("manifest.png", b"2")])
+    for _ in range(2):
+        came = run("stub", tmp_path / "in", tmp_path / "made", to="folder", workers=1)
+        assert (came.done, came.failed, came.whole) == (1, 1, True)
+
+
 def test_shards_whose_paths_give_one_name_are_two_parts(tmp_path):
     write_shard(tmp_path / "in" / "a" / "b.tar", [("x.png", b"1")])
     write_shard(tmp_path / "in" / "a__b.tar", [("y.png", b"2")])

@@ -1,5 +1,7 @@
 """Results never replace images of the source, and never become part of it, whatever links there are."""
 
+import os
+
 import pytest
 from corpora import contents, register, write_shard
 
@@ -58,3 +60,15 @@ def test_a_shard_is_not_replaced_by_its_results(tmp_path, monkeypatch):
         run("stub", shard, tmp_path / "in", workers=1)
     assert shard.read_bytes() == before
     assert run("stub", shard, tmp_path / "in" / "made", workers=1).done == 1  # a folder next to a single file is none of its parts
+
+
+@pytest.mark.parametrize("name", ["lock", "plan.json", "manifest.jsonl", "parts/part-0.at", "parts/part-0.json"])
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_links_and_pipes_among_the_files_of_a_run_are_refused(photos, tmp_path, name, kind):
+    own, mine = tmp_path / "made" / "manifest" / name, tmp_path / "mine.txt"
+    own.parent.mkdir(parents=True)
+    mine.write_text("precious")
+    own.symlink_to(mine) if kind == "link" else os.mkfifo(own)
+    with pytest.raises(ValueError, match="is a link or a device; remove it"):
+        run("stub", photos, tmp_path / "made", workers=1)
+    assert mine.read_text() == "precious"

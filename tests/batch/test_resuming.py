@@ -72,23 +72,39 @@ def results_of(made):
     return [path for path in made.iterdir() if path.is_file()]
 
 
-@pytest.mark.parametrize("damage", ["deleted", "empty", "cut"])
-def test_a_result_that_is_gone_or_cut_is_made_again(photos, made, damage):
+@pytest.mark.parametrize("damage", ["deleted", "empty", "cut", "zeroed", "one bit"])
+def test_a_result_that_is_gone_cut_or_changed_is_made_again(photos, made, damage):
     before = contents(made)
     result = results_of(made)[0]
+    content = result.read_bytes()
+    one_bit = bytes([content[0] ^ 1]) + content[1:]
+    damaged = {"empty": b"", "cut": content[:-1], "zeroed": bytes(len(content)), "one bit": one_bit}
     if damage == "deleted":
         result.unlink()
     else:
-        result.write_bytes(b"" if damage == "empty" else result.read_bytes()[:-1])
+        result.write_bytes(damaged[damage])
     assert again(photos, made) == 0
     assert contents(made) == before
+
+
+@pytest.mark.parametrize("to", ["folder", "webdataset"])
+def test_a_result_that_is_now_a_pipe_is_reported_or_made_again_without_waiting_for_its_writer(photos, tmp_path, to):
+    run("stub", photos, tmp_path / "made", to=to, workers=1)
+    result = results_of(tmp_path / "made")[0]
+    result.unlink()
+    os.mkfifo(result)
+    if to == "folder":
+        assert run("stub", photos, tmp_path / "made", to=to, workers=1).failed == 1
+    else:
+        with pytest.raises(ValueError, match="an output is a regular file"):
+            run("stub", photos, tmp_path / "made", to=to, workers=1)
 
 
 FILES = ["manifest/parts/part-0.jsonl", "manifest/parts/part-0.json", "manifest/plan.json", "manifest/manifest.jsonl"]
 
 
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("damage", ["torn", "zeroed", "empty", "gone", "text"])
+@pytest.mark.parametrize("damage", ["torn", "zeroed", "empty", "gone", "text", "nested"])
 def test_a_damaged_manifest_or_plan_is_repaired(photos, tmp_path, name, damage):
     run("stub", photos, tmp_path / "made", workers=1)
     before, path = contents(tmp_path / "made"), tmp_path / "made" / name
@@ -98,7 +114,8 @@ def test_a_damaged_manifest_or_plan_is_repaired(photos, tmp_path, name, damage):
     else:
         lines = content.split(b"\n")
         cut = b"\n".join(lines[: len(lines) // 2]) + b"\n"  # at the end of a line: JSON lines stay whole
-        path.write_bytes({"torn": cut, "zeroed": bytes(len(content)), "empty": b"", "text": b"hello"}[damage])
+        others = {"zeroed": bytes(len(content)), "empty": b"", "text": b"hello", "nested": b"[" * 200_000}
+        path.write_bytes({"torn": cut, **others}[damage])
     assert run("stub", photos, tmp_path / "made", workers=1).done == 3
     assert contents(tmp_path / "made") == before
 
@@ -107,6 +124,29 @@ def test_a_plan_with_one_wrong_letter_is_repaired(photos, tmp_path):
     run("stub", photos, tmp_path / "made", workers=1)
     before, path = contents(tmp_path / "made"), tmp_path / "made" / "manifest" / "plan.json"
     path.write_text(path.read_text().replace('"parts": 1', '"parts": 7'))
+    run("stub", photos, tmp_path / "made", workers=1)
+    assert contents(tmp_path / "made") == before
+
+
+SEAL = {"files": None, "again": 0, "taken": 1, "result": None, "sha256": [], "plan": {}}
+
+
+@pytest.mark.parametrize("name", SEAL)
+def test_a_seal_with_another_value_is_repaired(photos, tmp_path, name):
+    run("stub", photos, tmp_path / "made", workers=1)
+    before, path = contents(tmp_path / "made"), tmp_path / "made" / FILES[1]
+    path.write_text(json.dumps({**json.loads(path.read_text()), name: SEAL[name]}))
+    assert run("stub", photos, tmp_path / "made", workers=1).parts_before == 0
+    assert contents(tmp_path / "made") == before
+
+
+@pytest.mark.parametrize("parts", [0, -5, 10**12])
+def test_a_plan_with_a_senseless_number_of_parts_is_replaced(photos, tmp_path, parts):
+    run("stub", photos, tmp_path / "made", workers=1)
+    before, path = contents(tmp_path / "made"), tmp_path / "made" / "manifest" / "plan.json"
+    plan = {**json.loads(path.read_text()), "parts": parts}
+    del plan["check"]
+    path.write_text(json.dumps(plan))
     run("stub", photos, tmp_path / "made", workers=1)
     assert contents(tmp_path / "made") == before
 
@@ -184,6 +224,8 @@ def test_shards_of_a_run_share_a_folder_but_not_a_shard(tmp_path, holder):
         run("stub", tmp_path / "in", tmp_path / "made", workers=1)
     with pytest.raises(OSError, match="one run at a time"):
         run("stub", tmp_path / "in", tmp_path / "made", workers=1, shard=(0, 2))
+    with pytest.raises(OSError, match="one run at a time"):  # the first of three is also the first of two
+        run("stub", tmp_path / "in", tmp_path / "made", workers=1, shard=(0, 3))
     assert run("stub", tmp_path / "in", tmp_path / "made", workers=1, shard=(1, 2)).done == 1
     process.kill()
     process.wait()

@@ -188,6 +188,10 @@ def test_sources_that_are_no_corpus_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="needs images"):
         open_corpus(tmp_path)
     (tmp_path / "a.png").write_bytes(picture(1))
+    (tmp_path / "old.tar").touch()
+    with pytest.raises(ValueError, match=r"has images \('a.png'\) and webdataset files \('old.tar'\); move one kind elsewhere"):
+        open_corpus(tmp_path)
+    (tmp_path / "old.tar").unlink()
     (tmp_path / "a.jpg").write_bytes(picture(1, "JPEG"))
     with pytest.raises(ValueError, match=r"'a.jpg' and 'a.png' would have one name"):
         open_corpus(tmp_path)

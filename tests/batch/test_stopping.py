@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from typing import Any, NamedTuple
 
@@ -18,11 +19,11 @@ from pixtree.batch import Summary, engines, run, work
 TASK = """
 import sys
 if '--multiprocessing-fork' in sys.argv or '-c' in sys.argv:
-    import hashlib, os, signal, time
+    import hashlib, os, signal
     import pixtree.batch.work as work
     def stub(image, **_):
         if "slow" in image.name:
-            time.sleep(60)
+            hashlib.pbkdf2_hmac("sha256", b"", b"", 10**8)  # like a kernel, it cannot be interrupted
         if "stopped" in image.name:
             os.kill(os.getpid(), signal.SIGSTOP)
         return work.Made({".txt": hashlib.sha256(image.read()).hexdigest().encode()}, {})
@@ -30,7 +31,7 @@ if '--multiprocessing-fork' in sys.argv or '-c' in sys.argv:
 """
 PROGRAM = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # which a shell may have ignored
 PROGRAM += "from pixtree.cli.errors import end_in_order; end_in_order(); from pixtree.batch import run\n"
-PROGRAM += "run('stub', sys.argv[1], sys.argv[2], workers=1, timeout=100)\n"
+PROGRAM += "run('stub', sys.argv[1], sys.argv[2], workers=1, timeout=eval(sys.argv[3]))\n"
 
 
 def task_known_to_all(folder, patch):
@@ -90,21 +91,23 @@ def test_a_timeout_is_a_number_of_seconds_of_the_pool(tmp_path, monkeypatch):
             run("stub", photos, tmp_path / "made", **words)
 
 
-def _started(shards, made):
-    """A driver whose process is at the slow image."""
-    process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(shards), str(made)], start_new_session=True)
+def _started(shards, made, timeout):
+    """A driver whose process, or which itself, is at the slow image."""
+    words = [sys.executable, "-c", PROGRAM, str(shards), str(made), str(timeout)]
+    process = subprocess.Popen(words, start_new_session=True)
     trace, deadline = made / "manifest" / "parts" / "x.at", time.monotonic() + 120
     while time.monotonic() < deadline and not (trace.is_file() and '"slow"' in trace.read_text()):
         time.sleep(0.05)
     return process
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_run_and_its_process_within_five_seconds_and_leaves_no_temporary_file(tmp_path, monkeypatch, number):
+@pytest.mark.parametrize(("number", "timeout"), [(signal.SIGINT, 100), (signal.SIGTERM, 100), (signal.SIGINT, None)])
+def test_a_signal_ends_a_run_within_five_seconds_and_leaves_no_file(request, tmp_path, monkeypatch, number, timeout):
     task_known_to_all(tmp_path, monkeypatch)
     write_shard(tmp_path / "shards" / "x.tar", [("a.png", b"1"), ("slow.png", b"2")])
     made = tmp_path / "made"
-    process = _started(tmp_path / "shards", made)
+    process = _started(tmp_path / "shards", made, timeout)
+    request.addfinalizer(process.kill)
     assert list(made.rglob(".pixtree-*"))
     children = psutil.Process(process.pid).children(recursive=True)
     begun = time.monotonic()
@@ -113,6 +116,31 @@ def test_a_signal_ends_a_run_and_its_process_within_five_seconds_and_leaves_no_t
     assert time.monotonic() - begun < 5
     assert code != 0
     _, alive = psutil.wait_procs(children, timeout=3)
-    assert alive == []
+    assert [one for one in alive if one.is_running() and one.status() != psutil.STATUS_ZOMBIE] == []
     assert list(made.rglob(".pixtree-*")) == []
     assert list((made / "manifest").glob("lock*")) == []
+
+
+def test_a_run_that_was_interrupted_in_its_own_process_goes_on(tmp_path, monkeypatch):
+    began, release, given_up = threading.Event(), threading.Event(), threading.Event()
+
+    def stub(image):
+        if "b" in image.name and not given_up.is_set():
+            began.set()
+            release.wait(60)
+        return work.Made({".txt": image.read()}, {})
+
+    monkeypatch.setitem(work.TASKS, "stub", ({}, stub))
+    monkeypatch.setattr(engines, "GRACE", 0.2)
+    (tmp_path / "photos").mkdir()
+    for name in "abc":
+        (tmp_path / "photos" / f"{name}.png").write_bytes(name.encode())
+    main = threading.main_thread().ident
+    threading.Thread(target=lambda: began.wait(60) and signal.pthread_kill(main, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        run("stub", tmp_path / "photos", tmp_path / "made", workers=1)
+    given_up.set()
+    release.set()  # the image that nobody waits for is done now, and nothing is written
+    time.sleep(0.2)
+    assert sorted(path.name for path in (tmp_path / "made").glob("*.txt")) == ["a.txt"]
+    assert run("stub", tmp_path / "photos", tmp_path / "made", workers=1).done == 3

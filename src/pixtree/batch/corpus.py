@@ -17,6 +17,7 @@ from pixtree.batch.archives import (
 )
 from pixtree.batch.parquet import images_of_table, keys_of_table
 from pixtree.files import IMAGE_SUFFIXES
+from pixtree.images import bounds
 
 Kind: TypeAlias = Literal["folder", "webdataset", "parquet"]
 KINDS: tuple[Kind, ...] = ("folder", "webdataset", "parquet")
@@ -53,10 +54,15 @@ def open_corpus(source: str | Path, parts: int | None = None) -> Corpus:
         raise FileNotFoundError(f"a corpus is a folder, a .tar or a .parquet file, but '{root}' does not exist; check the path")
     files = sorted(path for path in root.rglob("*") if path.is_file() and not path.name.startswith("."))
     shards = [path for path in files if path.suffix in (".tar", ".parquet")]
+    images = [path.relative_to(root).as_posix() for path in files if path.suffix.lower() in IMAGE_SUFFIXES]
     if shards:
         kind = _kind_of(shards)
+        if images:
+            raise ValueError(
+                f"a corpus has one kind of files, '{root}' has images ('{images[0]}') and {kind} files ('{shards[0].name}'); "
+                "move one kind elsewhere"
+            )
         return Corpus(kind, root, tuple(_one_part_each([path.relative_to(root) for path in shards])))
-    images = [path.relative_to(root).as_posix() for path in files if path.suffix.lower() in IMAGE_SUFFIXES]
     if not images:
         raise FileNotFoundError(f"a corpus needs images, .tar or .parquet files, '{root}' has none; check the path")
     _check_names(images)
@@ -110,11 +116,20 @@ def stored_images(corpus: Corpus, part: CorpusPart) -> Iterator[StoredImage | Un
         yield from images_of_table(corpus.root / part.files[0])
     else:
         for name in part.files:
-            key, suffix = split_name(name)
-            try:
-                yield StoredImage(key, suffix, (corpus.root / name).read_bytes())
-            except OSError as fault:
-                yield unread(key + suffix, fault)
+            yield _image_of(corpus.root / name, *split_name(name))
+
+
+def _image_of(path: Path, key: str, suffix: str) -> StoredImage | Unreadable:
+    """One file of a folder."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(bounds.MAX_BYTES + 1) if os.fstat(file.fileno()).st_size <= bounds.MAX_BYTES else None
+    except OSError as fault:
+        return unread(key + suffix, fault)
+    if content is None or len(content) > bounds.MAX_BYTES:
+        reason = f"an image file may have at most {bounds.MAX_BYTES} bytes, it has more; raise max_bytes (--max-bytes)"
+        return Unreadable(key + suffix, reason)
+    return StoredImage(key, suffix, content)
 
 
 def stored_keys(corpus: Corpus, part: CorpusPart) -> Iterator[str]:

@@ -20,6 +20,7 @@ from pixtree.batch.manifest import PARTS, scratch_of
 from pixtree.files import replacing
 
 Put: TypeAlias = Callable[[str, dict[str, bytes]], None]
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # Windows has none
 DEATHS = 2  # of processes, after which an image is given up
 KILLED = "its process was killed twice while it worked on this image; look at the image"
 SLOW = "it took longer than the timeout; allow more time or look at the image"
@@ -39,6 +40,16 @@ def check_apart(corpus: Corpus, source: Path, destination: Path) -> None:
         real = link.resolve()
         if real == there or there in real.parents or real in there.parents:
             raise ValueError(f"results need a folder outside of the source, the link '{link}' leads there; remove it")
+
+
+def check_own(destination: Path) -> None:
+    """Refuse links and pipes among the run's own files: writing to a link changes another file, and a pipe never ends."""
+    home = destination / "manifest"
+    for folder in (one for one in (home, home / PARTS) if one.is_dir()):
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if not (entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)):
+                    raise ValueError(f"a run keeps regular files in '{home}', '{entry.path}' is a link or a device; remove it")
 
 
 def _links_below(folder: Path) -> Iterator[Path]:
@@ -91,7 +102,7 @@ class Trace(NamedTuple):
     def _write(self, keys: list[Any]) -> None:
         """Write in one call and in place: file systems flush a file that is truncated first, which takes a millisecond."""
         content = json.dumps([self.run, *keys]).encode()
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o666)
         try:
             os.write(file, content.rjust(os.fstat(file).st_size))
         finally:
@@ -113,7 +124,7 @@ def trace_of(destination: Path, part: str, run: str) -> Trace:
     path = destination / "manifest" / PARTS / f"{part}.at"
     try:
         begun, *deaths = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):  # a process may have died while writing it, before any work
+    except (FileNotFoundError, ValueError, RecursionError):  # a process may have died while writing it, before any work
         return Trace(path, run)
     return Trace(path, run, tuple(deaths) if begun == run else ())
 

@@ -1,7 +1,6 @@
 """The driver of a run over a corpus: it plans the parts, has the unfinished ones done, and completes the home."""
 
 import os
-import stat
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing
@@ -14,10 +13,10 @@ from uuid import uuid4
 from pixtree.batch import manifest
 from pixtree.batch.archives import StoredImage
 from pixtree.batch.corpus import KINDS, Corpus, CorpusPart, Kind, open_corpus, stored_images
-from pixtree.batch.destination import check_apart, sweep, swept_after_failure
+from pixtree.batch.destination import check_apart, check_own, sweep, swept_after_failure
 from pixtree.batch.engines import finish_all, finish_all_on_ray
 from pixtree.batch.lock import holding
-from pixtree.batch.manifest import ENDINGS, Row
+from pixtree.batch.manifest import Row
 from pixtree.batch.naming import conflicts
 from pixtree.batch.work import BatchJob, PartResult, facts_of, worker
 
@@ -76,6 +75,7 @@ def run(
     worker(task, options)  # refuses unknown tasks and options
     _check_engine(engine, timeout)
     target = Path(destination)
+    check_own(target)
     corpus = open_corpus(source, manifest.begun_parts(target))
     chosen = _checked_kind(to or corpus.kind)
     mine = _shard_of(corpus, *shard)
@@ -141,34 +141,19 @@ def _finished(job: BatchJob, part: CorpusPart) -> list[Row] | None:
     """The rows of a part that needs no more work: plan, images and results are what they were when it was sealed."""
     seal = manifest.read_seal(job.destination, part.name)
     rows = None if seal is None else manifest.sealed_rows(job.destination, part.name, seal)
-    if seal is None or rows is None or seal.get("again", True) or not _has_results(job, part, seal, rows):
+    if seal is None or rows is None or seal["again"]:
         return None
     facts = facts_of(job, part)
-    if any(seal.get(name) != facts[name] for name in ("plan", "taken", "folders")):
+    if any(seal[name] != facts[name] for name in ("plan", "taken", "folders")):
         return None
-    if seal.get("files") == facts["files"]:
+    if seal["result"] is None or seal["result"] != manifest.results_digest(job.destination, job.to, part.name, rows):
+        return None
+    if seal["files"] == facts["files"]:
         return rows
-    if sorted(seal.get("files", ())) != sorted(facts["files"]) or not _is_content(job, part, rows):
+    if sorted(seal["files"]) != sorted(facts["files"]) or not _is_content(job, part, rows):
         return None
     manifest.write_part(job.destination, part.name, rows, {**seal, **facts})  # the same images with other times
     return rows
-
-
-def _has_results(job: BatchJob, part: CorpusPart, seal: Row, rows: list[Row]) -> bool:
-    """Whether the results exist and have the size that they were written with."""
-    if job.to in ENDINGS:
-        return _size_of(job.destination / f"{part.name}{ENDINGS[job.to]}") == seal.get("result")
-    done = (row for row in rows if row["status"] == "done")
-    sizes = ((f"{row['key']}{name}", size) for row in done for name, size in zip(row["files"], row["bytes"], strict=True))
-    return all(_size_of(job.destination / name) == size for name, size in sizes)
-
-
-def _size_of(path: Path) -> int | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 def _is_content(job: BatchJob, part: CorpusPart, rows: list[Row]) -> bool:

@@ -16,17 +16,19 @@ from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from pixtree.batch.corpus import CorpusPart
 from pixtree.batch.destination import DEATHS, trace_of
 from pixtree.batch.work import READING, BatchJob, MachineError, PartResult, finish
+from pixtree.runtime.stopping import while_wanted
 
 logger = logging.getLogger(__name__)
 
 INSTALL = "pip install 'pixtree[ray]'"
 PATIENCE = 60.0  # seconds at one image, after which a process is named
-GRACE = 2.0  # seconds that a process has for its clean-up before it is killed
+GRACE = 1.0  # seconds that a process has for its clean-up before it is killed
 STATES = {"T": "stopped", "t": "stopped", "D": "waiting for a disk", "S": "asleep"}  # of Linux
 
 
@@ -72,13 +74,13 @@ class _Worker:
 
 
 def finish_all(job: BatchJob, parts: Sequence[CorpusPart], workers: int) -> Iterator[PartResult]:
-    """Process all parts and yield the result of each as it ends. Without a timeout, a single worker runs in this process.
+    """Process all parts and yield the result of each as it ends. Without a timeout, a single worker is a thread of this process.
 
     The executors of the standard library end all their processes when one dies, and may not notice a death before another
     process answers. Here the others continue, so that only one image can be blamed for a death.
     """
     if workers == 1 and job.timeout is None:
-        yield from (finish(job, part) for part in parts)
+        yield from _finish_here(job, parts)
         return
     waiting = list(reversed(parts))
     idle: list[_Worker] = []
@@ -113,6 +115,35 @@ def finish_all(job: BatchJob, parts: Sequence[CorpusPart], workers: int) -> Iter
         raise
     for worker in idle:
         worker.leave()
+
+
+def _finish_here(job: BatchJob, parts: Sequence[CorpusPart]) -> Iterator[PartResult]:
+    """Process all parts in a thread of this process: a signal reaches the main thread even while a kernel computes.
+
+    An image that is being worked on when the run ends is given up: a kernel cannot be interrupted, but its result is not written.
+    """
+    answers: SimpleQueue[PartResult | BaseException] = SimpleQueue()
+    ended = threading.Event()
+
+    def serve() -> None:
+        try:
+            with while_wanted(lambda: not ended.is_set()):
+                for part in parts:
+                    answers.put(finish(job, part))
+        except BaseException as fault:  # the driver raises it
+            answers.put(fault)
+
+    thread = threading.Thread(target=serve, name="pixtree-batch", daemon=True)
+    thread.start()
+    try:
+        for _ in parts:
+            answer = answers.get()
+            if isinstance(answer, BaseException):
+                raise answer
+            yield answer
+    finally:
+        ended.set()
+        thread.join(GRACE)
 
 
 def _leave_all(team: Sequence[_Worker]) -> None:

@@ -20,6 +20,10 @@ def holding(folder: Path, shard: tuple[int, int]) -> Iterator[None]:
         stack.enter_context(_locked(folder / "lock", shared=not whole))
         if not whole:
             stack.enter_context(_locked(folder / f"lock-{shard[0]}-{shard[1]}", shared=False))
+            for other in folder.glob("lock-*"):  # runs that count other shards would do the same parts
+                if other.name.rpartition("-")[2] != str(shard[1]):
+                    with _locked(other, shared=False):
+                        pass
         yield
 
 
@@ -40,7 +44,7 @@ def _taken(path: Path, shared: bool) -> int | None:
     import fcntl
 
     while True:
-        file = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
+        file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o666)
         try:
             fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
             if not path.exists() or path.stat().st_ino != os.fstat(file).st_ino:

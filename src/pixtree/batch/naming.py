@@ -7,7 +7,7 @@ from typing import NamedTuple
 from pixtree.batch.archives import split_name
 from pixtree.batch.corpus import Corpus, Kind, stored_keys
 
-OWN = "manifest/parts"  # the folder of the run's own files below the destination
+OWN = "manifest"  # the folder of the run's own files below the destination
 
 
 class Conflicts(NamedTuple):
@@ -47,7 +47,7 @@ def checked_key(key: str, to: Kind = "folder") -> str:
     leaves = path.is_absolute() or ".." in path.parts or PureWindowsPath(key).drive != ""
     if not path.name or leaves or "\0" in key or "\\" in key:
         raise ValueError(f"an image's name must stay below its folder, got {key!r}; rename it")
-    if to == "folder" and path.is_relative_to(OWN):
+    if to == "folder" and path.parts[0].lower() == OWN and len(path.parts) > 1:  # some file systems know no capitals
         raise ValueError(f"the folder {OWN} belongs to the run itself, got {key!r}; rename it")
     if to == "parquet" and not _is_text(key):
         raise ValueError(f"a name in a parquet file must be UTF-8, got {key!r}; rename it, or choose another kind of results")

@@ -13,11 +13,12 @@ import numpy as np
 from pixtree.batch.archives import StoredImage, Unreadable
 from pixtree.batch.corpus import Corpus, CorpusPart, Kind, stored_images
 from pixtree.batch.destination import Put, Trace, sink, trace_of
-from pixtree.batch.manifest import ENDINGS, Row, write_part
+from pixtree.batch.manifest import Row, results_digest, write_part
 from pixtree.batch.naming import NO_CONFLICTS, Conflicts, checked_key
 from pixtree.images import Image
 from pixtree.images.bounds import has_memory, is_machine_fault
 from pixtree.images.reading import larger_images
+from pixtree.runtime.stopping import check_wanted
 
 if TYPE_CHECKING:
     from pixtree.trees.cuts import Relax
@@ -191,9 +192,8 @@ def finish(job: BatchJob, part: CorpusPart, at: Callable[[str], None] = lambda k
                 again |= isinstance(fault, TooLargeError | _AgainError)
                 content = {} if isinstance(found, Unreadable) else {"sha256": sha256(found.data).hexdigest()}
                 rows.append({"key": found.key, "status": "failed", "error": " ".join(str(fault).split()), **content})
-    result = job.destination / f"{part.name}{ENDINGS.get(job.to, '')}"
-    size = result.stat().st_size if job.to in ENDINGS else None
-    write_part(job.destination, part.name, rows, {**facts, "again": again, "result": size})
+    result = results_digest(job.destination, job.to, part.name, rows)
+    write_part(job.destination, part.name, rows, {**facts, "again": again, "result": result})
     trace.end()
     failed = sum(row["status"] == "failed" for row in rows)
     return PartResult(part.name, len(rows) - failed, failed)
@@ -223,6 +223,7 @@ def _traced(job: BatchJob, part: CorpusPart, trace: Trace, at: Callable[[str], N
     images = stored_images(job.corpus, part)
     number = 0
     while True:
+        check_wanted()
         reading = f"{READING}image {number}"
         if job.corpus.kind != "folder":
             trace.at(reading)
@@ -258,6 +259,7 @@ def _row(
     if key in job.conflicts.taken.get(part.name, ()):
         raise ValueError("an image of an earlier part has the same name; rename one of them, or keep the results in shards")
     made = worked_on(found, work)
+    check_wanted()
     names = sorted(made.files)
     folder = next((f"{key}{name}" for name in names if f"{key}{name}" in job.conflicts.folders), None)
     if folder is not None:

@@ -39,10 +39,10 @@ def test_regions_of_flat_artwork_begin_on_whole_pixels_and_weigh_all_alike():
     flat = flat_colours(planes.numpy())
     assert flat.is_artwork
     source = Source.of(planes, Tracing(artwork=True, cells=2), most=20, flat=flat)
-    expected = grow_regions(torch.from_numpy(flat.planes()), most=20, cells=1, weights=torch.ones(72, 90))
+    expected = grow_regions(torch.from_numpy(flat.planes(planes.numpy())), most=20, cells=1, weights=torch.ones(72, 90))
     np.testing.assert_array_equal(source.regions.base, expected.base)
     np.testing.assert_array_equal(source.regions.growth, expected.growth)
-    assert grow_regions(torch.from_numpy(flat.planes()), most=20, weights=torch.ones(72, 90)).most != expected.most
+    assert grow_regions(torch.from_numpy(flat.planes(planes.numpy())), most=20, weights=torch.ones(72, 90)).most != expected.most
 
 
 def wave(amplitude):

@@ -20,8 +20,8 @@ from pixtree.vector.budgets import Limits, OutOfReachError, best_drawing
 from pixtree.vector.drawing import Drawing, over_white
 from pixtree.vector.line_drawing import LineDrawing, line_drawing
 from pixtree.vector.potrace import TracedLayers, check_program, traced_layers
-from pixtree.vector.presets import with_preset
-from pixtree.vector.regions.flat import FlatColours, flat_colours
+from pixtree.vector.presets import BUDGETS, with_preset
+from pixtree.vector.regions.flat import USUAL, FlatColours, flat_colours
 from pixtree.vector.regions.thin import with_thin_lines
 from pixtree.vector.svg import Markup, Svg
 from pixtree.vector.tracing import Source, Tracing
@@ -102,6 +102,8 @@ def vectorize(
     planes = _greyed(planes) if chosen["grey"] else planes
     flat = _palette(planes, chosen, limits)
     if flat is not None:
+        if preset is None and all(given[name] is None for name in BUDGETS):
+            limits = Limits(max(USUAL, flat.usual_paths()))
         markup = replace(tracing.markup, passes=passes or "single", backing=False)
         tracing = replace(tracing, style="smooth", artwork=True, cells=1, markup=markup)
     return draw(planes, tracing, limits, flat)
@@ -135,7 +137,7 @@ def _palette(planes: Tensor, chosen: dict[str, Any], limits: Limits) -> FlatColo
         return None
     allowed = limits.usual_paths() if limits.psnr is None else 0
     if chosen["artwork"] is None and chosen["style"] is None and allowed > PRINT and PRINT < found.areas() < allowed:
-        return None
+        return None if not found.is_straight() else found
     return replace(found, entries=with_thin_lines(found.entries, planes.numpy(), found.colours))
 
 

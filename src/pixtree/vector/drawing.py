@@ -30,7 +30,7 @@ class Drawing(Svg):
     colours (N, 3) float64 in 0…255, or (N, 4): colours times alpha, and alpha. layers (N,): shapes of one do not touch; `groups`
     are nested lists of shapes.
     cells: per pixel and axis, of the grid on which the arcs were found. artwork: whether the image was traced as flat
-    artwork rather than as a photograph.
+    artwork rather than as a photograph. photographs: (H, W) bool, the pixels of photographs inside artwork, None if there are none.
     """
 
     arcs: PlanarMap
@@ -41,6 +41,19 @@ class Drawing(Svg):
     groups: Sequence[Any] | None = None
     cells: int = 1
     artwork: bool = False
+    photographs: NDArray[np.bool_] | None = None
+
+    @property
+    def areas(self) -> NDArray[np.str_]:
+        """How each pixel (H, W) was traced, "flat" or "photograph".
+
+        >>> import numpy as np, pixtree
+        >>> np.unique(pixtree.vectorize(np.zeros((8, 9), np.uint8), paths=1).areas).tolist()
+        ['flat']
+        """
+        width, height = self.size
+        photographs = np.full((height, width), not self.artwork) if self.photographs is None else self.photographs
+        return np.where(photographs, "photograph", "flat")
 
     @property
     def size(self) -> tuple[int, int]:

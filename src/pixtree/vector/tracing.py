@@ -84,16 +84,21 @@ class Source:
     sharp: NDArray[np.float32]
     regions: Agglomeration
     tracing: Tracing
-    flat: bool = False
+    photographs: NDArray[np.bool_] | None = None
+
+    @property
+    def flat(self) -> bool:
+        """Whether the image is flat artwork, at least around its photographs."""
+        return self.photographs is not None
 
     @classmethod
     def of(cls, planes: Tensor, tracing: Tracing, *, most: int, flat: FlatColours | None = None) -> "Source":
         """Grow the regions of an image, for counts up to `most`; flat: the palette of artwork that keeps its colours."""
         check_wanted()
         if flat is not None:
-            sharp = flat.planes()
+            sharp = flat.planes(planes.numpy())
             regions = grow_regions(torch.from_numpy(sharp), most=most, cells=1, weights=torch.ones_like(planes[0]))
-            return cls(planes.numpy(), planes.numpy(), sharp, regions, tracing, True)
+            return cls(planes.numpy(), planes.numpy(), sharp, regions, tracing, flat.photographs)
         # Artwork has no texture that hides errors: its thin lines count as much as its areas.
         grown = torch.from_numpy(without_blends(planes.numpy())) if tracing.artwork or len(planes) == 4 else planes
         if len(planes) == 4 and not tracing.artwork:
@@ -130,9 +135,17 @@ class Source:
     def _flat_drawing(self, labels: NDArray[np.int32], palette: Array | None) -> Drawing:
         """The drawing of flat artwork, in the most frequent colour of every region, or palette entry."""
         own = np.arange(int(labels.max()) + 1) if palette is None else palette
-        colours = modal_colours(np.where(labels < 0, -1, own[labels]), self.sharp, int(own.max(initial=-1)) + 1)[own]
+        entries = np.where(labels < 0, -1, own[labels])
+        colours = modal_colours(entries, self.sharp, int(own.max(initial=-1)) + 1)
+        if self.photographs is not None and self.photographs.any():
+            shown = mean_colours(entries, self.planes, len(colours))
+            in_photograph = mean_colours(entries, self.photographs[None], len(colours)) > 0.5
+            colours = np.where(in_photograph, shown, colours)
+        colours = colours[own]
         tracing = self.tracing
         drawing = trace_artwork(labels, self.planes, colours, tolerance=tracing.tolerance, markup=tracing.markup)
+        if self.photographs is not None and self.photographs.any():
+            drawing = replace(drawing, photographs=self.photographs)
         return replace(drawing, groups=groups_of(labels, self.regions, tracing.groups)) if tracing.groups else drawing
 
 

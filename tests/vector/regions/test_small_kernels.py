@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pixtree.vector.regions.colours import modal_colours, one_coloured, packed, unpacked
-from pixtree.vector.regions.flat import FEWEST, NEAR, PEAK, SAME, outstanding
+from pixtree.vector.regions.flat import FEWEST, NEAR, NEVER, PEAK, SAME, outstanding
 from pixtree.vector.regions.growing import local_variance
 from pixtree.vector.regions.merging import (
     Agglomeration,
@@ -59,9 +59,17 @@ def test_colours_stand_out_that_have_most_of_the_pixels_near_them():
         if not (distance[k, expected] <= NEAR).any():
             expected.append(k)
     assert 2 < len(expected) < 100
-    assert outstanding(colours, counts, 300).tolist() == expected
-    assert outstanding(colours, counts, 2).tolist() == expected[:2]
-    assert outstanding(colours[:0], counts[:0], 2).tolist() == []
+    assert outstanding(colours, counts, 300, NEVER).tolist() == expected
+    assert outstanding(colours, counts, 2, NEVER).tolist() == expected[:2]
+    assert outstanding(colours[:0], counts[:0], 2, NEVER).tolist() == []
+
+
+def test_a_large_colour_near_a_larger_one_stands_out_too():
+    colours = np.array([[250, 250, 250], [245, 246, 247], [251, 250, 250], [244, 238, 240], [10, 10, 10]], np.float32)
+    counts = np.array([900, 500, 400, 60, 50])
+    assert outstanding(colours, counts, 9, NEVER).tolist() == [0, 4]
+    assert outstanding(colours, counts, 9, 100).tolist() == [0, 1, 4]  # the third equals the first but for rounding
+    assert outstanding(colours, counts, 9, 60).tolist() == [0, 1, 3, 4]
 
 
 def test_edges_between_pixels_of_different_regions_and_of_the_border_are_counted():

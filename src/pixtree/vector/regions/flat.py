@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pixtree.kernels import kernels_for
 from pixtree.runtime.jit import inlined, kernel
+from pixtree.vector.regions.areas import BLEND, LONG, flat_pixels, is_page, photographs, ruled_pixels
 from pixtree.vector.regions.colours import packed, unpacked
 
 Array = NDArray[Any]
@@ -21,7 +22,10 @@ CANDIDATES = 4096  # colours that are looked at, the most frequent first
 SAME, NEAR = 2.0, 12.0  # grey levels in any channel: equal but for rounding, and equal to the eye
 PEAK = 0.6  # share that a flat colour has of all pixels near it; in a gradient it is about a tenth
 FEWEST = 4  # pixels of a colour
-BLEND = 14.0  # distance, in grey levels, up to which a pixel is a blend of two colours
+LARGE = 0.001  # share of the pixels from which on a colour is kept apart from another one near it
+NEVER = 1 << 62
+USUAL = 1000  # shapes of a photograph by default
+STRAIGHT = 0.08  # share of the boundaries of a page that run straight
 SHINE = 0.45  # largest share of a third colour in a blend
 REACH = 2  # pixels around a blend in which its colours are looked for
 FLAT = 0.9  # share of the pixels that a palette must explain in artwork
@@ -33,11 +37,15 @@ ROUNDS = 12  # colours of lines too thin to have an inside, found one after the 
 
 @dataclass(frozen=True, eq=False)
 class FlatColours:
-    """Colours (K, C) of flat artwork, the entry (H, W) int32 of every pixel, and the share of pixels that the colours explain."""
+    """Colours (K, C) of flat artwork, the entry (H, W) int32 of every pixel, and the share of pixels that the colours explain.
+
+    photographs: (H, W) bool, the pixels of photographs among the flat areas, which the palette leaves alone.
+    """
 
     colours: NDArray[np.float32]
     entries: NDArray[np.int32]
     share: float
+    photographs: NDArray[np.bool_]
 
     @property
     def is_artwork(self) -> bool:
@@ -47,11 +55,26 @@ class FlatColours:
     def areas(self) -> int:
         """Number of connected areas of one colour, without specks of fewer than four pixels."""
         pieces: NDArray[np.int32] = kernels_for().connected_pieces(torch.from_numpy(self.entries)).numpy()
-        return int(np.count_nonzero(np.bincount(pieces.ravel()) >= FEWEST))
+        return int(np.count_nonzero(np.bincount(pieces[~self.photographs]) >= FEWEST))
 
-    def planes(self) -> NDArray[np.float32]:
-        """The image (C, H, W) in these colours only."""
-        return np.ascontiguousarray(self.colours[self.entries].transpose(2, 0, 1))
+    def usual_paths(self) -> int:
+        """Shapes that show every area, and the photographs as coarsely as a photograph of their size alone."""
+        return self.areas() + int(USUAL * np.sqrt(self.photographs.mean()))
+
+    def is_straight(self) -> bool:
+        """Whether many of its boundaries run along rows and columns, as on pages and not in prints."""
+        straight, length = 0, 0
+        shown = np.where(self.photographs, -1, self.entries)
+        for entries in (shown, shown.T):
+            boundary, along = np.diff(entries, axis=0) != 0, np.diff(entries, axis=1) == 0
+            goes_on = np.pad(boundary[:, 1:] & along[:-1] & along[1:], ((0, 0), (1, 0)))  # the same two colours as one pixel before
+            runs = np.diff(np.flatnonzero((boundary & ~goes_on).ravel()[boundary.ravel()]), append=np.count_nonzero(boundary))
+            straight, length = straight + int(runs[runs >= LONG].sum()), length + int(runs.sum())
+        return straight >= STRAIGHT * length
+
+    def planes(self, image: Array) -> NDArray[np.float32]:
+        """An image (C, H, W) in these colours only, but for its photographs."""
+        return np.where(self.photographs, image, self.colours[self.entries].transpose(2, 0, 1))
 
 
 def flat_colours(planes: NDArray[np.float32]) -> FlatColours:
@@ -60,18 +83,24 @@ def flat_colours(planes: NDArray[np.float32]) -> FlatColours:
     First the colours of areas, whose pixels equal all their neighbours. Then, one after the other, the most frequent colour of
     pixels that are neither in the palette nor blends of two of its colours: those of thin lines.
     """
+    flat = flat_pixels(planes)
+    page = len(planes) == 3 and is_page(flat)  # what is cut out, with alpha, is a logo or an icon
+    photos = photographs(flat) if page else np.zeros_like(flat)
     if len(planes) == 4 and _soft_share(planes[3]) > SOFT:
-        return FlatColours(np.zeros((0, 4), np.float32), np.zeros(planes.shape[1:], np.int32), 0.0)
-    colours = _peaks(planes[:, _inside(planes)], MOST_COLOURS)
+        return FlatColours(np.zeros((0, 4), np.float32), np.zeros(planes.shape[1:], np.int32), 0.0, photos)
+    drawn = ~photos
+    colours = _peaks(planes[:, _inside(planes) & drawn], MOST_COLOURS, large=int(LARGE * drawn.size) if page else NEVER)
+    ruled, colours = _ruled(planes, drawn & page, colours)
     areas = len(colours)
     nearest, equal = nearest_colours(planes, colours)
-    if equal.mean() < FEWEST_EQUAL:
-        return FlatColours(colours, nearest, float(equal.mean()))
+    if equal[drawn].mean() < FEWEST_EQUAL:
+        return FlatColours(colours, nearest, float(equal[drawn].mean()), photos)
     entries, explained = explain(planes, colours)
     for _ in range(ROUNDS):
-        if explained.all() or len(colours) >= MOST_COLOURS:
+        unknown = (explained == 0) & drawn
+        if not unknown.any() or len(colours) >= MOST_COLOURS:
             break
-        more = _peaks(planes[:, explained == 0], 1)
+        more = _peaks(planes[:, unknown], 1)
         if not len(more) or (len(colours) and np.abs(colours - more).max(axis=1).min() <= NEAR):
             break
         colours = np.concatenate((colours, more))
@@ -80,9 +109,21 @@ def flat_colours(planes: NDArray[np.float32]) -> FlatColours:
         if is_blend(colours, k):  # the rim of a thin line, found before the line's own colour
             fewer = np.delete(colours, k, axis=0)
             less_entries, less = explain(planes, fewer)
-            if np.count_nonzero(less) >= np.count_nonzero(explained):
+            if np.count_nonzero(less[drawn]) >= np.count_nonzero(explained[drawn]):
                 colours, entries, explained = fewer, less_entries, less
-    return FlatColours(colours, connected(entries, planes, colours), float((explained != 0).mean()))
+    entries = connected(np.where(ruled, nearest, entries), planes, colours)
+    return FlatColours(colours, entries, float((explained[drawn] != 0).mean()), photos)
+
+
+def _ruled(planes: Array, drawn: Array, colours: Array) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
+    """The pixels (H, W) of frames and rules, one pixel wide, among those drawn, and the colours (K, C) with theirs."""
+    ruled = ruled_pixels(planes) & drawn
+    keys, counts = np.unique(packed(planes[:, ruled]), return_counts=True)
+    for key in keys[np.argsort(-counts, kind="stable")][:FREQUENT]:
+        colour = unpacked(key[None], len(planes)).astype(np.float32)
+        if not len(colours) or np.abs(colours - colour).max(axis=1).min() > SAME:
+            colours = np.concatenate((colours, colour))
+    return ruled, colours
 
 
 def _soft_share(alpha: Array) -> float:
@@ -120,35 +161,46 @@ def _inside(planes: Array) -> NDArray[np.bool_]:
     return inside
 
 
-def _peaks(values: Array, most: int) -> NDArray[np.float32]:
-    """Colours (K, C) that stand out among values (C, P): frequent, and far more so than those near them."""
+def _peaks(values: Array, most: int, large: int = NEVER) -> NDArray[np.float32]:
+    """Colours (K, C) that stand out among values (C, P): frequent, and far more so than those near them.
+
+    large: the number of pixels from which on a colour counts although another one near it is more frequent.
+    """
     keys, counts = np.unique(packed(values), return_counts=True)
     order = np.argsort(-counts, kind="stable")[:CANDIDATES]
     distinct = unpacked(keys[order], len(values)).astype(np.float32)
-    return np.asarray(distinct[outstanding(distinct, counts[order], most)])
+    return np.asarray(distinct[outstanding(distinct, counts[order], most, large)])
 
 
 @kernel
-def outstanding(colours: Array, counts: Array, most: int) -> Array:
-    """Up to `most` of the colours (K, C), the most frequent first, that have most of the pixels near them, by their places."""
+def outstanding(colours: Array, counts: Array, most: int, large: int) -> Array:
+    """Up to `most` of the colours (K, C), the most frequent first, that have most of the pixels near them, by their places.
+
+    Of pixels that equal a colour found before, none counts again. Two colours near each other need `large` pixels each.
+    """
     found = np.empty(min(most, len(colours)), np.int64)
+    known = np.zeros(len(colours), np.bool_)  # equal to a colour that was found
     number = 0
     for k in range(len(colours)):
         if number == len(found) or counts[k] * 4 < FEWEST:
             break
-        known = False
+        fewest = FEWEST
         for j in range(number):
-            known = known or difference(colours, k, found[j]) <= NEAR
-        if known:
+            if difference(colours, k, found[j]) <= NEAR:
+                fewest = large
+        if known[k] or (fewest == large and counts[k] * 4 < large):
             continue
         equal, near = 0, 0
         for j in range(len(colours)):
-            distance = difference(colours, k, j)
-            equal += counts[j] if distance <= SAME else 0
-            near += counts[j] if distance <= NEAR else 0
-        if equal >= FEWEST and equal >= PEAK * near:
+            if not known[j]:
+                distance = difference(colours, k, j)
+                equal += counts[j] if distance <= SAME else 0
+                near += counts[j] if distance <= SAME or (distance <= NEAR and counts[j] < large) else 0
+        if equal >= fewest and equal >= PEAK * near:
             found[number] = k
             number += 1
+            for j in range(len(colours)):
+                known[j] = known[j] or difference(colours, k, j) <= SAME
     return found[:number]
 
 

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixtree.runtime.jit import inlined, kernel
-from pixtree.vector.regions.flat import BLEND, FREQUENT, REACH, blend_of
+from pixtree.vector.regions.areas import BLEND
+from pixtree.vector.regions.flat import FREQUENT, REACH, blend_of
 
 Array = NDArray[Any]
 LEAST = 0.12  # share of its colour in a pixel of a line

@@ -240,3 +240,15 @@ def test_the_papers_style_runs_potrace_on_every_region(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     drawing = vectorize(photo(height=20, width=20), paths=11, style="paper")
     assert len(paths_of(str(drawing))) == drawing.paths == 11
+
+
+@pytest.mark.parametrize("most", [60, 700])
+def test_dim_values_that_would_be_one_flat_colour_are_refused(most):
+    dim = (np.linspace(0, most, 64 * 80).reshape(64, 80)).astype(np.uint16)
+    with pytest.raises(ValueError, match=r'values from 0 to .* would be one flat colour; pass window="auto"'):
+        vectorize(dim)
+    assert vectorize(dim, window="auto", paths=20).paths > 10
+
+
+def test_a_blank_image_of_16_bits_is_drawn():
+    assert vectorize(np.full((9, 12), 300, np.uint16)).paths == 1

@@ -30,6 +30,7 @@ GREY = (0.299, 0.587, 0.114)
 PRINT = 1000  # flat areas above which an image is a print rather than a logo, an icon or line art
 ROUNDS, CELLS = 2, 2  # of registration; per pixel, of the grid on which boundaries are found
 COARSE_SHARE = 51  # the paper's lower layer gets one in 51 paths
+FAINTEST = 3.0  # grey levels of 255: an image whose values span fewer is one flat colour to the eye
 FEWEST = 2  # regions of a lower layer: with fewer it would be a background
 # The criterion at a vanishing penalty splits only where features differ; the count then decides, in nested order.
 VISIBLE = Criterion("aic", penalty=1e-12, single_volume=1.0)
@@ -165,12 +166,24 @@ def planes_of(image: Image, *, transparency: bool | None = None, **reading: Any)
     if pixels.ndim != 3 or pixels.shape[0] not in (1, 3, 4):
         raise ValueError(f"an image to trace is grey, RGB or RGBA, got shape {tuple(pixels.shape)} (C, H, W); choose such channels")
     planes = pixels.to(torch.float32).cpu() * (1.0 if pixels.dtype == torch.uint8 else 255.0)
+    if pixels.dtype != torch.uint8:
+        _check_contrast(planes[:3])
     if pixels.shape[0] < 4:
         return planes.expand(3, -1, -1).contiguous()
     if bool((planes[3] == 255).all()):
         return planes[:3].contiguous()
     premultiplied = torch.cat((planes[:3] * (planes[3:] / 255), planes[3:]))
     return torch.round(over_white(premultiplied)) if transparency is False else premultiplied
+
+
+def _check_contrast(planes: Tensor) -> None:
+    """Refuse planes (C, H, W) in 0…255 of floats or 16 bits whose differences all vanish in the 8 bits of a drawing."""
+    low, high = (float(end) for end in torch.aminmax(planes))
+    if 0 < high - low < FAINTEST:
+        raise ValueError(
+            f"an image to trace needs values further apart, got values from {low / 255:.3g} to {high / 255:.3g} of 0 to 1, "
+            'whose drawing would be one flat colour; pass window="auto" to stretch them'
+        )
 
 
 def rendered(text: str, background: str = "#ffffff") -> NDArray[np.uint8]:

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from pixtree.kernels.image.cracks import planar_map
 from pixtree.vector.outlines.fits import CIRCLE, LINE
-from pixtree.vector.outlines.joints import meeting, outlines_of, snap_directions
-from pixtree.vector.outlines.primitives import Pieces
+from pixtree.vector.outlines.joints import fit_shapes, meeting, outlines_of, snap_directions
+from pixtree.vector.outlines.placement import Samples, crack_middles
+from pixtree.vector.outlines.primitives import Pieces, Prices
 
 UNIT = 1000
 
@@ -129,3 +131,62 @@ def test_of_very_many_directions_the_first_forty_six_are_remembered_next_to_axes
     long = [(1 + 0.9 * k, 100.0) for k in range(48)]
     for known, expected in ((0, long[0][0]), (45, long[45][0]), (46, long[46][0] + 0.3)):
         assert snapped(*long, (long[known][0] + 0.3, 50.0))[-1] == pytest.approx(expected)
+
+
+def fitted_map(labels, move):
+    """Ends (2, 2) in pixels of every arc of a map, after its samples were moved by `move(points, arc)`; and the map."""
+    arcs = planar_map(labels)
+    points, offsets = crack_middles(arcs.offsets, arcs.corners)
+    for arc in range(len(arcs.left)):
+        own = slice(offsets[arc], offsets[arc + 1])
+        if arcs.left[arc] >= 0 and arcs.right[arc] >= 0:
+            points[own] = move(points[own], {int(arcs.left[arc]), int(arcs.right[arc])})
+    outlines = fit_shapes(Samples(points, offsets), arcs, unit=UNIT, prices=Prices(0.04, 6.0, 6.0))
+    ends = [outlines.points[[outlines.offsets[arc], outlines.offsets[arc + 1] - 1]] / UNIT for arc in range(len(arcs.left))]
+    return arcs, ends
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_lines_of_three_regions_meet_in_one_point_and_end_on_the_border_of_the_image(turns):
+    labels = np.zeros((16, 24), np.int32)
+    labels[:8, 12:], labels[8:, 12:] = 1, 2
+    right_of, below = 0.3, 0.2  # of the pixels' edges, to where the lines really lie
+
+    def move(points, sides):
+        return points + ((0.0, below) if sides == {1, 2} else (right_of, 0.0))
+
+    def turned(points):  # by quarters to the left, as np.rot90 turns an image of 16 × 24
+        for k in range(turns):
+            width = 24 if k % 2 == 0 else 16
+            points = np.stack((points[..., 1], width - points[..., 0]), axis=-1)
+        return points
+
+    def back(points):
+        for k in range(turns, 4):
+            width = 24 if k % 2 == 0 else 16
+            points = np.stack((points[..., 1], width - points[..., 0]), axis=-1)
+        return points
+
+    arcs, ends = fitted_map(np.ascontiguousarray(np.rot90(labels, turns)), lambda points, sides: turned(move(back(points), sides)))
+    junction = {(12 + right_of, 8 + below)}
+    border = {(12 + right_of, 0.0), (12 + right_of, 16.0), (24.0, 8 + below)}
+    corners = {(0.0, 0.0), (24.0, 0.0), (0.0, 16.0), (24.0, 16.0)}
+    found = {}
+    for arc, pair in enumerate(ends):
+        inner = arcs.left[arc] >= 0 and arcs.right[arc] >= 0
+        found.setdefault(bool(inner), []).extend(tuple(np.round(end, 2).tolist()) for end in back(pair))
+    assert set(found[True]) == junction | border
+    assert found[True].count(*junction) == 3
+    assert set(found[False]) == border | corners
+
+
+def test_a_junction_that_its_lines_miss_by_far_stays_where_it_is():
+    labels = np.zeros((16, 24), np.int32)
+    labels[:8, 12:], labels[8:, 12:] = 1, 2
+
+    def move(points, sides):  # the lower half of the upright line lies three pixels farther to the right
+        return points + ((0.0, 0.0) if sides == {1, 2} else (3.0, 0.0) if sides == {0, 2} else (-3.0, 0.0))
+
+    arcs, ends = fitted_map(labels, move)
+    met = [end for arc, pair in enumerate(ends) for end in pair.tolist() if arcs.left[arc] >= 0 and arcs.right[arc] >= 0]
+    assert sum(abs(x - 12) < 3.01 and abs(y - 8) < 0.01 for x, y in met) == 3

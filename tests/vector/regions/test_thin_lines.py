@@ -129,6 +129,18 @@ def test_a_line_takes_the_colour_that_lies_nearby_before_another_that_fits_bette
     assert (crests_of(entries, planes, palette)[on & (entries == 0)] == 2).all()
 
 
+@pytest.mark.parametrize("turns", range(4))
+def test_a_colour_lies_nearby_up_to_two_pixels_away_and_on_the_border_too(turns):
+    dull = [c + 8 for c in mixed_colour(WHITE, RED, 0.9)]
+    share = np.zeros((9, 12))
+    share[2] = 0.4
+    planes, entries = share_planes(share, colour=RED), np.zeros((9, 12), np.int32)
+    planes[:, 0, ::3], entries[0, ::3] = np.array(dull)[:, None], 2  # the dull colour stands on the border alone
+    planes, entries = (np.ascontiguousarray(np.rot90(one, turns, axes=(-2, -1))) for one in (planes, entries))
+    crests = np.rot90(crests_of(entries, planes, np.array([WHITE, RED, dull], np.float32)), -turns)
+    assert (crests[2] == 2).all()
+
+
 def mixed_colour(one, two, share):
     """The blend of two colours with that share of the second."""
     return [(1 - share) * a + share * b for a, b in zip(one, two, strict=True)]

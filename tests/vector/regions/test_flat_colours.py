@@ -151,8 +151,14 @@ def test_the_rim_of_a_thin_line_leaves_the_palette_once_the_line_has_its_own_col
 def test_areas_are_pieces_of_one_colour_of_four_pixels_or_more():
     entries = np.zeros((6, 8), np.int32)
     entries[1:3, 1:3], entries[4, 1:4], entries[1:5, 6] = 1, 1, 1  # four, three and four pixels
-    assert FlatColours(np.zeros((2, 3), np.float32), entries, 1.0).areas() == 3  # two, and the ground
-    assert FlatColours(np.array([BLACK, RED], np.float32), entries, 1.0).planes()[:, 1, 1].tolist() == RED
+    palette, photographs = np.array([BLACK, RED], np.float32), np.zeros((6, 8), bool)
+    found = FlatColours(palette, entries, 1.0, photographs)
+    assert found.areas() == 3  # two, and the ground
+    image = np.full((3, 6, 8), 99, np.float32)
+    assert found.planes(image)[:, 1, 1].tolist() == RED
+    photographs[:, 5:] = True
+    assert found.areas() == 2
+    assert found.planes(image)[0, 1].tolist() == [0, RED[0], RED[0], 0, 0, 99, 99, 99]
 
 
 @pytest.mark.parametrize(("weak", "place"), [((0, 0), (0, 0)), ((1, 1), (1, 1))])

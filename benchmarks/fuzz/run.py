@@ -34,6 +34,7 @@ import mutated_files
 from evidence.records import provenance, write_record
 
 BLOCK = 500
+IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # where flushing a file, as batch runs do, costs nothing
 MOST_PIXELS = 1 << 20  # the guard against bombs, set as --max-pixels does, so that a run needs little memory
 TOKENS = 8
 MOST_MEMORY = 1 << 30  # bytes that a process may ever have held, with torch, pyarrow and all kernels loaded
@@ -264,7 +265,7 @@ def main() -> None:
     done = {row["block"] for row in rows if not row.get("partial")}
     blocks = [(first, min(first + BLOCK, asked.inputs)) for first in range(0, asked.inputs, BLOCK) if first not in done]
     start = time.monotonic()
-    with asked.state.open("a") as state, tempfile.TemporaryDirectory(prefix="pixtree-fuzz-") as home:
+    with asked.state.open("a") as state, tempfile.TemporaryDirectory(prefix="pixtree-fuzz-", dir=IN_MEMORY) as home:
 
         def keep(row: dict[str, Any]) -> None:
             rows.append(row)

@@ -11,6 +11,7 @@ from running import in_a_loop, png, request, running, sentence, upload
 
 from pixtree.app import workers
 from pixtree.app.limits import Limits, RefusedError
+from pixtree.app.sessions import Sessions, grown
 from pixtree.app.workers import Workers
 from pixtree.runtime.stopping import StoppedError, check_wanted, while_wanted
 from pixtree.tasks.vectorize import vectorize
@@ -182,3 +183,15 @@ def test_drawings_are_limited_in_points_bytes_and_time():
             assert request(port, "GET", f"/api/trees/{name}/drawing?{query}")[0] == 422
         status, _, body = request(port, "GET", f"/api/trees/{name}/drawing?points=5000")
     assert (status, "may take 0.001 seconds" in sentence(body)) == (503, True)
+
+
+def test_an_address_that_sends_many_images_drops_its_own_trees_and_not_those_of_others():
+    one = grown(png(NOISE), Limits(regions=50))[0]
+    kept = Sessions(4 * one.bytes)
+    modest = kept.add(one, "modest")
+    greedy = [kept.add(one, "greedy") for _ in range(9)]
+    assert kept.get(modest) is one
+    assert [name in kept._kept for name in greedy] == [False] * 6 + [True] * 3
+    others = [kept.add(one, f"other {number}") for number in range(3)]  # four addresses with one each, from here on
+    assert kept.get(modest) is one
+    assert all(kept.get(name) is one for name in others)

@@ -1,5 +1,7 @@
 """Partitions of a corpus as datasets for training, whatever the corpus is stored in."""
 
+import io
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,8 @@ from torch.utils.data import DataLoader
 
 import pixtree
 from pixtree.batch import Partitioned, PartitionedStream, run
+from pixtree.batch.datasets import read_labels
+from pixtree.images.bounds import larger_files
 
 SOURCES = {
     "folder": lambda path: folder_of(path, 5),
@@ -59,3 +63,14 @@ def test_labels_are_those_of_the_files(tmp_path):
         run("segment", source, tmp_path / format, workers=1, tokens=4, format=format)
         _, labels = Partitioned(source, tmp_path / format)[0]
         np.testing.assert_array_equal(labels.numpy(), pixtree.segment(source / "class_0" / "0000.png", tokens=4))
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".png"])
+def test_a_label_map_that_is_damaged_or_unpacks_to_much_is_refused_in_one_sentence(suffix):
+    stream = io.BytesIO()
+    np.savez_compressed(stream, labels=np.zeros(1 << 21, np.uint8))
+    with larger_files(1 << 20), pytest.raises(ValueError, match="may decode to at most 1048576 bytes, got 2097280 in a label map"):
+        read_labels(stream.getvalue(), ".npz")
+    for content in (b"", b"PK\x03\x04", stream.getvalue()[:90], b"\x89PNG\r\n\x1a\n" + bytes(40)):
+        with pytest.raises(ValueError, match=r"^[^\n]+ a label map [^\n]+$"):
+            read_labels(content, suffix)

@@ -1,7 +1,7 @@
 """Sessions: the trees of uploaded images, by an id that nobody can guess, within a budget of bytes; and what handlers share."""
 
 import secrets
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeAlias
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from pixtree.app.limits import Intake, Limits, RefusedError
 from pixtree.app.uploads import Pixels, decoded, jpeg
 from pixtree.app.wire import fine_tree, packed
-from pixtree.app.workers import Workers
+from pixtree.app.workers import Workers, address_of
 from pixtree.tasks.segment import hierarchy
 from pixtree.trees.hierarchy import Hierarchy
 
@@ -41,7 +41,7 @@ class Session:
 
 
 class Sessions:
-    """Sessions in the order of their last use; the oldest are dropped when all together exceed the budget.
+    """Sessions in the order of their last use. Above the budget, the address that has most loses its oldest ones.
 
     Only the thread of the server's event loop may call this.
     """
@@ -50,27 +50,40 @@ class Sessions:
         self.most_bytes, self.bytes = most_bytes, 0
         self._kept: OrderedDict[str, Session] = OrderedDict()
         self._weights: dict[str, int] = {}
+        self._owners: dict[str, str] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def add(self, session: Session) -> str:
-        """Keep a session and return its id."""
+    def add(self, session: Session, owner: str = "") -> str:
+        """Keep a session of an address and return its id."""
         name = secrets.token_urlsafe(SECRET_BYTES)
-        self._kept[name] = session
+        self._kept[name], self._owners[name] = session, owner
         self.weigh(name)
         return name
 
     def weigh(self, name: str) -> None:
-        """Measure a session again, if it is still kept, and drop the oldest until all fit; the newest always stays."""
+        """Measure a session again, if it is still kept, and drop others until all fit; the last one used always stays."""
         if name not in self._kept:
             return
         weight = self._kept[name].bytes
         self.bytes += weight - self._weights.get(name, 0)
         self._weights[name] = weight
         while self.bytes > self.most_bytes and len(self._kept) > 1:
-            oldest, _ = self._kept.popitem(last=False)
-            self.bytes -= self._weights.pop(oldest)
+            self._drop(self._victim())
+
+    def _victim(self) -> str:
+        """The oldest session of the address with the most bytes; among equals, the one that was used least recently."""
+        *older, _ = self._kept
+        held: Counter[str] = Counter()
+        for name, weight in self._weights.items():
+            held[self._owners[name]] += weight
+        most = max(held[self._owners[name]] for name in older)
+        return next(name for name in older if held[self._owners[name]] == most)
+
+    def _drop(self, name: str) -> None:
+        del self._kept[name], self._owners[name]
+        self.bytes -= self._weights.pop(name)
 
     def get(self, name: str) -> Session:
         """The session of an id."""
@@ -119,7 +132,7 @@ async def upload(request: Request, service: Shared) -> Response:
     """Grow the tree of an image file and keep it; the answer's header x-pixtree-id is its id."""
     async with service.intake.body(request, service.limits.upload_bytes) as content:
         session, answer = await service.workers.run(request, grown, content, service.limits)
-    return binary(answer, **{"x-pixtree-id": service.sessions.add(session)})
+    return binary(answer, **{"x-pixtree-id": service.sessions.add(session, address_of(request))})
 
 
 def grown(content: bytes, limits: Limits) -> tuple[Session, bytes]:

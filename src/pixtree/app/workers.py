@@ -42,6 +42,11 @@ class Job:
             return self.function(*self.arguments)
 
 
+def address_of(request: Request | None) -> str:
+    """The address that the limits of a request apply to."""
+    return OWN if request is None or request.client is None else neighbourhood(request.client.host)
+
+
 class Workers:
     """A few threads and a bounded queue. The address that has computed least comes first, and one thread is kept for light users.
 
@@ -64,8 +69,7 @@ class Workers:
 
         Refused if too many wait or it takes longer than `seconds`, or than any answer may. If the client leaves, it is given up.
         """
-        address = neighbourhood(request.client.host) if request is not None and request.client is not None else OWN
-        job = Job(address, function, arguments, asyncio.get_running_loop().create_future())
+        job = Job(address_of(request), function, arguments, asyncio.get_running_loop().create_future())
         self._admit(job)
         self._start()
         allowed = min(seconds, self._limits.answer_seconds)

@@ -3,6 +3,7 @@
 import io
 import json
 import tarfile
+import zipfile
 from collections.abc import Iterator
 from glob import escape
 from pathlib import Path
@@ -19,6 +20,8 @@ from pixtree.batch.manifest import ALL, begun_parts, path_of, read_plan, read_ro
 from pixtree.batch.work import worked_on
 from pixtree.files import IMAGE_SUFFIXES
 from pixtree.images import checked
+from pixtree.images.bounds import check_bytes
+from pixtree.images.reading import one_sentence
 
 if TYPE_CHECKING:
     import ray.data
@@ -145,10 +148,13 @@ def _label_maps(run: _Finished, part: CorpusPart) -> Iterator[tuple[str, str, by
 
 def read_labels(data: bytes, suffix: str) -> Tensor:
     """A label map (H, W) int32 as `encoded_labels` writes it without a mask."""
-    if suffix == ".npz":
-        with np.load(io.BytesIO(data), allow_pickle=False) as stored:
-            return torch.from_numpy(stored["labels"].astype(np.int32))
-    from PIL import Image
+    with one_sentence("a label map"):
+        if suffix == ".npz":
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                check_bytes(sum(member.file_size for member in archive.infolist()), "a label map")
+            with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+                return torch.from_numpy(stored["labels"].astype(np.int32))
+        from PIL import Image
 
-    with Image.open(io.BytesIO(data)) as image:
-        return torch.from_numpy(np.asarray(image).astype(np.int32))
+        with Image.open(io.BytesIO(data)) as image:
+            return torch.from_numpy(np.asarray(image).astype(np.int32))

@@ -1,7 +1,10 @@
 """Volumes, pages and channels: what is one image, what is not, and how to choose."""
 
+import io
 import struct
 import threading
+import tracemalloc
+import zlib
 
 import numpy as np
 import PIL.Image
@@ -205,3 +208,16 @@ def test_pages_that_lead_in_a_circle_are_refused(tmp_path):
     (fault,) = faults
     assert "an intact image is needed" in fault
     assert "its pages lead in a circle" in fault
+
+
+def test_an_animation_takes_memory_for_no_frame_that_it_only_claims():
+    stream = io.BytesIO()
+    PIL.Image.new("L", (4, 4)).save(stream, "PNG")
+    content, claim = stream.getvalue(), b"acTL" + struct.pack(">II", 3_000_000, 0)
+    chunk = struct.pack(">I", 8) + claim + struct.pack(">I", zlib.crc32(claim))
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="got 300000[01] pages"):
+        checked(content[:33] + chunk + content[33:])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10_000_000

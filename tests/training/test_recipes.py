@@ -150,6 +150,13 @@ def test_the_tokenizer_recipe_is_the_papers_preset():
     assert (mine.weight_decay, recipe.schedule.epochs) == (1e-2, 10)
 
 
+@pytest.mark.parametrize("text", ["[" * 2000, "a: " + "{a: " * 2000, "a: " + "9" * 10_000, "a: 1\n" * 20_000, "a: &a [*a]"])
+def test_a_hostile_recipe_is_refused_in_one_sentence(tmp_path, text):
+    (tmp_path / "recipe.yaml").write_text(text)
+    with pytest.raises(ValueError, match=r"^expected [^\n]+; correct it$"):
+        read_recipe(str(tmp_path / "recipe.yaml"))
+
+
 def test_every_recipe_has_a_laptop_variant():
     ablations = {"ablation_laptop", "ablation_scratch_laptop"}  # of retrofit and pretrain, with the paper's tokenizer
     assert set(shipped_recipes()) == {*NAMES, *(f"{name}_laptop" for name in NAMES), *ablations}

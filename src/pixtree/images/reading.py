@@ -1,7 +1,7 @@
 """Pixels of image files and PIL images: which page, which mode, and one sentence for every fault of a decoder."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -77,10 +77,10 @@ def _read(source: Source, name: str, background: Background | None, page: int | 
 
 def _frame(image: "PIL.Image.Image", name: str, page: int | None) -> int:
     """The frame to read: the only one, or the one that is asked for."""
-    frames = [0]
-    count = int(getattr(image, "n_frames", 1))
-    if image.format in FRAMES and count > 1:
-        frames = [frame for frame in range(count) if image.format != "TIFF" or _is_page(image, frame)]
+    count = int(getattr(image, "n_frames", 1)) if image.format in FRAMES else 1
+    frames: Sequence[int] = range(count)  # of a PNG, as many as it claims, which may be billions
+    if image.format == "TIFF" and count > 1:
+        frames = [frame for frame in frames if _is_page(image, frame)]
     return frames[chosen_page(len(frames), name, page)]
 
 

@@ -322,6 +322,7 @@ class DistillationRecipe(Recipe):
 
 
 AnyRecipe = TokenizerRecipe | ClassificationRecipe | SegmentationRecipe | DistillationRecipe
+MOST_BYTES = 1 << 16  # of a recipe, which is a page of text
 TASKS = {"tokenizer", "classification", "segmentation", "distillation"}
 _SCHEMA: TypeAdapter[AnyRecipe] = TypeAdapter(Annotated[AnyRecipe, Field(discriminator="task")])
 
@@ -364,9 +365,13 @@ def read_values(name: str) -> Any:
         near = get_close_matches(name, shipped, 1)
         hint = f"did you mean {near[0]}?" if near else f"shipped are {', '.join(shipped)}"
         raise FileNotFoundError(f"expected the name of a recipe or a YAML file, found no {name!r}; {hint}")
+    with path.open("rb") as file:
+        content = file.read(MOST_BYTES + 1)
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        if len(content) > MOST_BYTES:
+            raise ValueError(f"it has more than {MOST_BYTES} bytes")
+        return yaml.safe_load(content.decode("utf-8"))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ValueError(f"expected a recipe in YAML, {name!r} is none ({' '.join(str(error).split())}); correct it") from None
 
 

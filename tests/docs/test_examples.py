@@ -7,10 +7,13 @@ import matplotlib
 import pytest
 from pages import ROOT
 
+import pixtree.models  # noqa: F401, before transformers: it loads torchvision where that lacks compiled operators
+
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 MAKES = {
     "annotate": ["annotations.json"],
     "cheaper_vit": [],
+    "fewer_visual_tokens": [],
     "first_steps": [
         "boundaries.png",
         "contours.png",
@@ -24,6 +27,7 @@ MAKES = {
     "grow_features": ["texture.png"],
     "measure_regions": ["coins.csv"],
 }
+PRINTS = {"fewer_visual_tokens": [f"{pool} visual tokens, 4 new words" for pool in ("patches: 576", "tree: 192", "regions: 192")]}
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -32,7 +36,9 @@ def test_examples_run_and_make_what_they_say(path, tmp_path, monkeypatch, capsys
     monkeypatch.setattr("sys.argv", [str(path)])
     runpy.run_path(str(path), run_name="__main__")
     assert sorted(made.name for made in tmp_path.glob("out/*")) == MAKES[path.stem]
-    assert capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert printed
+    assert all(line in printed for line in PRINTS.get(path.stem, []))
 
 
 def test_examples_fit_on_a_screen():

@@ -23,6 +23,9 @@ def coarsen(
     schedule: Sequence[int] | Schedule | Shape | None = None,
     rule: str | Rule = "tree",
     input_size: int | tuple[int, int] | None = None,
+    final_tokens: int | None = None,
+    pool: str = "tree",
+    final_layer: int | None = None,
     backend: str = "auto",
     pretrained: bool = False,
     **model_args: Any,
@@ -38,6 +41,9 @@ def coarsen(
     rule: which tokens merge, "tree" or the name of a baseline, see `RULES`.
     input_size: resize images to this many pixels a side first, which pays where less than 0.4 of the compute is wanted; `compute`
     stays a share of the model's compute at its own size.
+    final_tokens: for Hugging Face towers, return exactly this many tokens after the prefix, in all hidden states; without another
+        option the tower itself then keeps all of its compute. pool: "tree" merges by what the tower has seen, "regions" by colours.
+        final_layer: the hidden state whose tokens decide, by default the one that the model around the tower reads, or the last.
 
     >>> import torch, pixtree
     >>> model = pixtree.coarsen("vit_tiny_patch16_224", compute=0.8, depth=4, num_classes=10).eval()
@@ -49,8 +55,13 @@ def coarsen(
         from pixtree.models.huggingface.coarse_tower import coarsened
 
         named = {**model_args, **({"pretrained": True} if pretrained else {})}
-        fast: CoarseViT = coarsened(model, wanted, chosen, input_size, named)  # or rather a model of the class given
+        final = (final_tokens, pool, final_layer)
+        fast: CoarseViT = coarsened(
+            model, wanted, chosen, input_size, final, backend, named
+        )  # or rather a model of the class given
         return fast
+    if final_tokens is not None:
+        raise ValueError(f"final_tokens= is for Hugging Face models, got {final_tokens} with a timm model; give schedule=")
     held = _checked(model, pretrained, model_args)
     size = _size(held, input_size)
     fitted = wanted.fitted(held_vit(held), stem_flops(held), token_count(held), token_count(held, size), chosen)

@@ -1,6 +1,6 @@
 """What coarsened and retrofitted towers share: the call and the outputs of a vision tower of transformers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -44,7 +44,7 @@ class Tower(nn.Module):
     def _embedding_options(self, interpolate: bool | None) -> dict[str, bool]:
         return {"interpolate_pos_encoding": True} if interpolate and self.kind not in ALWAYS_RESIZED else {}
 
-    def _hidden(self, asked: Any, states: list[Callable[[], Tensor]]) -> tuple[Tensor | None, ...] | None:
+    def _hidden(self, asked: Any, states: Sequence[Callable[[], Tensor]]) -> tuple[Tensor | None, ...] | None:
         """The hidden states that are asked for: none, all, or those of one number or several, as transformers has it."""
         asked = getattr(self.config, "output_hidden_states", None) if asked is None else asked
         if asked is None or asked is False:

@@ -352,3 +352,13 @@ def test_a_name_makes_a_model():
     coarse = pixtree.coarsen("vit_tiny_patch16_224", 0.5, img_size=96, depth=6, num_classes=3).eval()
     assert coarse(images(96)).shape == (2, 3)
     assert coarse.compute <= 0.5
+
+
+def test_refusals_name_coarsening_and_the_real_reason():
+    small = {"embed_dim": 48, "depth": 1, "num_heads": 3}
+    with pytest.raises(ValueError, match="Beit cannot be coarsened: its relative positions"):
+        pixtree.coarsen(timm.create_model("beit_base_patch16_224", **small))
+    with pytest.raises(ValueError, match="beit_base_patch16_224 cannot be coarsened: its relative positions"):
+        pixtree.coarsen("beit_base_patch16_224")
+    with pytest.raises(ValueError, match="FeatureGetterNet cannot be coarsened: features_only=True hides the model"):
+        pixtree.coarsen(timm.create_model("vit_tiny_patch16_224", features_only=True, depth=1))

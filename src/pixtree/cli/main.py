@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pixtree.cli import batch, demo, doctor, evaluate, hierarchy, masks, runs, segment, train, vectorize, warmup
+from pixtree.cli import batch, demo, doctor, evaluate, export, hierarchy, masks, runs, segment, train, vectorize, warmup
 from pixtree.cli.errors import end_in_order, log_to_stderr
 
 FIRST_STEPS = """pixtree turns images into trees of regions. Try first:
@@ -18,7 +18,7 @@ FIRST_STEPS = """pixtree turns images into trees of regions. Try first:
 
 pixtree --help lists all commands, pixtree segment --help the options of one.
 pixtree --install-completion lets the Tab key complete them."""
-GROUPS = (segment, hierarchy, masks, vectorize, train, runs, evaluate, batch, demo, doctor, warmup)
+GROUPS = (segment, hierarchy, masks, vectorize, train, runs, evaluate, export, batch, demo, doctor, warmup)
 
 app = typer.Typer(
     name="pixtree",

@@ -11,6 +11,7 @@ from pixtree.models.backbone import Backbone, TokenSequence
 from pixtree.models.checkpoint import from_pretrained
 from pixtree.models.coarsening import CoarseViT, best_schedule, coarsen
 from pixtree.models.huggingface import tower_of
+from pixtree.models.onnx_files import export_onnx
 from pixtree.models.overlap import WithPartition, collate_partitions, cut_ahead
 from pixtree.models.retrofit import retrofit
 from pixtree.models.segmentation import Segmenter
@@ -28,6 +29,7 @@ __all__ = [
     "coarsen",
     "collate_partitions",
     "cut_ahead",
+    "export_onnx",
     "from_pretrained",
     "named_model",
     "retrofit",

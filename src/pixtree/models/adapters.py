@@ -20,6 +20,7 @@ REASONS = {
     "Beit": "its relative positions exist only between patches of a grid",
     "VisionTransformerRelPos": "its relative positions exist only between patches of a grid",
     "VisionTransformerSAM": "its windows and relative positions exist only on a grid",
+    "FeatureGetterNet": "features_only=True hides the model; create it without, and call forward_intermediates of the result",
     "NaFlexVit": "it has its own way to cut images of any size",
 }
 
@@ -50,13 +51,13 @@ def is_of_transformers(model: Any) -> bool:
     return config.is_file() and "model_type" in json.loads(config.read_text(encoding="utf-8"))
 
 
-def check_module(model: Any) -> None:
-    """Refuse a module that is not a supported timm model, with the reason."""
+def check_module(model: Any, verb: str = "retrofitted") -> None:
+    """Refuse a module that is not a supported timm model, with the reason; verb: what would be done with it."""
     kind = type(model)
     families = (timm.models.vision_transformer.VisionTransformer, timm.models.eva.Eva)
     if not isinstance(model, families):
         reason = REASONS.get(kind.__name__, "it has no blocks over a sequence of patches")
-        raise ValueError(f"{kind.__name__} cannot be retrofitted: {reason}; supported are {SUPPORTED}")
+        raise ValueError(f"{kind.__name__} cannot be {verb}: {reason}; supported are {SUPPORTED}")
     _check_patches(model.patch_embed)
     drop = getattr(model, "patch_drop", None)
     if drop is not None and not isinstance(drop, nn.Identity):

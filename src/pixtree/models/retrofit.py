@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from pixtree.models.adapters import MODULES, SUPPORTED, Stem, check_module, is_of_transformers, stem_of, without_stem
+from pixtree.models.adapters import MODULES, REASONS, SUPPORTED, Stem, check_module, is_of_transformers, stem_of, without_stem
 from pixtree.models.patch_grids import positions_of
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
@@ -21,6 +21,7 @@ from pixtree.trees.cuts import Exactly
 from pixtree.trees.partition import Partitioner
 
 OWN = ("pixtree", None)  # names for the tokenizer's own tree
+NAMED = {"beit": REASONS["Beit"], "relpos": REASONS["VisionTransformerRelPos"], "sam": REASONS["VisionTransformerSAM"]}
 LARGEST_BOX = 2  # sides of sampled boxes, in patches: this keeps most of a patch model's accuracy without training
 
 
@@ -123,12 +124,12 @@ def _budget(tokens: int | None, budget: TokenBudget | None, partitioner: str | P
     return PerPatch(patch) if own is None else Exactly(own)
 
 
-def timm_model(model: str | nn.Module, pretrained: bool, model_args: Mapping[str, Any]) -> Any:
-    """A timm model by name, or a copy of a module; refused with the reason if it is not supported."""
+def timm_model(model: str | nn.Module, pretrained: bool, model_args: Mapping[str, Any], verb: str = "retrofitted") -> Any:
+    """A timm model by name, or a copy of a module; refused with the reason if it is not supported. verb: what is done with it."""
     if not isinstance(model, str):
         if model_args or pretrained:
             raise ValueError(f"timm arguments go with a name, got {', '.join(model_args) or 'pretrained'} with a module; drop them")
-        check_module(model)
+        check_module(model, verb)
         return deepcopy(model)
     known = model.partition(".")[0]
     if not model.startswith(("hf-hub:", "hf_hub:", "local-dir:")):
@@ -137,11 +138,10 @@ def timm_model(model: str | nn.Module, pretrained: bool, model_args: Mapping[str
             hint = f"did you mean {', '.join(near)}?" if near else "timm.list_models('vit*') lists names"
             raise ValueError(f"timm has no model {model!r}; {hint} Supported are {SUPPORTED}")
         if not _in_supported_modules(known):
-            raise ValueError(
-                f"{model} cannot be retrofitted: not a plain Vision Transformer over patches; supported are {SUPPORTED}"
-            )
+            reason = next((why for kind, why in NAMED.items() if kind in known), "it is no plain Vision Transformer over patches")
+            raise ValueError(f"{model} cannot be {verb}: {reason}; supported are {SUPPORTED}")
     vit = timm.create_model(model, pretrained=pretrained, **model_args)
-    check_module(vit)
+    check_module(vit, verb)
     return vit
 
 

@@ -74,9 +74,9 @@ def _checked(model: Any, pretrained: bool, model_args: dict[str, Any]) -> Any:
     if not isinstance(model, str) and (pretrained or model_args):
         raise ValueError(f"timm arguments go with a name, got {', '.join(model_args) or 'pretrained'} with a module; drop them")
     if isinstance(model, str):
-        model = timm_model(model, pretrained, model_args)
+        model = timm_model(model, pretrained, model_args, "coarsened")
     elif not isinstance(model, PixtreeViT):
-        check_module(model)
+        check_module(model, "coarsened")
     check_blocks(held_vit(model))
     return model
 

@@ -15,6 +15,7 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 FAR = 1e30  # what counts as infinitely far: merges of it stay finite
 STRIPS = 4  # more would make the products small and slow
@@ -38,9 +39,10 @@ def products_of_strips(rows: Tensor) -> list[Tensor]:
 
 def _squared_distances(rows: Tensor) -> Tensor:
     """Between all rows (B, n, D): (B, n, n), symmetric to the last bit; the diagonal carries no meaning."""
-    upper = rows.new_empty(*rows.shape[:2], rows.shape[1])
-    for (start, end), products in zip(strips(rows.shape[1]), products_of_strips(rows), strict=True):
-        upper[:, start:end, start:] = products
+    parts = zip(strips(rows.shape[1]), products_of_strips(rows), strict=True)
+    upper = torch.cat(
+        [functional.pad(products, (start, 0)) for (start, _), products in parts], dim=1
+    )  # no writes: exporters refuse them
     products = upper.triu(1)
     products = products + products.transpose(1, 2)
     squares = rows.square().sum(dim=-1)
@@ -81,16 +83,17 @@ def _picks(distance: Tensor, weight: Tensor, alive: Tensor, ward: bool) -> tuple
     """Every cluster's lowest cost and the cluster that has it, the first of equals."""
     first, second = weight[:, :, None], weight[:, None]
     cost = distance * (first * second / (first + second)) if ward else distance
-    barred = ~(alive[:, :, None] & alive[:, None])
-    barred.diagonal(dim1=1, dim2=2).fill_(True)
+    itself = torch.eye(weight.shape[1], dtype=torch.bool, device=weight.device)
+    barred = ~(alive[:, :, None] & alive[:, None]) | itself
     lowest, pick = cost.masked_fill(barred, torch.inf).min(dim=2)
     return lowest, pick
 
 
 def _ranks(keys: Tensor) -> Tensor:
-    """The place of every key among those of its row, ties by number."""
-    order = keys.sort(dim=1, stable=True).indices
-    return torch.empty_like(order).scatter_(1, order, torch.arange(keys.shape[1], device=keys.device).expand_as(order))
+    """The place of every key among those of its row, ties by number; without a sort, for which ONNX has no stable form."""
+    before = torch.ones(keys.shape[1], keys.shape[1], dtype=torch.bool, device=keys.device).tril(-1)  # j < i
+    own, other = keys[:, :, None], keys[:, None]
+    return ((other < own) | ((other == own) & before)).sum(dim=2)
 
 
 def _merged(distance: Tensor, weight: Tensor, partner: Tensor, merging: Tensor, ward: bool) -> tuple[Tensor, Tensor]:

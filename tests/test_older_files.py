@@ -42,8 +42,8 @@ def test_a_checkpoint_of_the_papers_system_of_version_0_2_gives_the_same_logits(
 def test_the_config_has_kept_its_flat_form():
     old = read_config(FOLDER / "config.json")
     new = config_of(from_pretrained(FOLDER))
-    # Version 0.1 compared all features, and did not say so; its β started at 0.
-    expected = {**old["tokenizer"], "compared": old["tokenizer"]["features"], "background": 0.0}
+    # Version 0.1 compared all features, and did not say so; its β started at 0, and its trees compared means.
+    expected = {**old["tokenizer"], "compared": old["tokenizer"]["features"], "background": 0.0, "picks": "means"}
     assert {key: list(value) if isinstance(value, tuple) else value for key, value in new["tokenizer"].items()} == expected
 
 

@@ -142,7 +142,8 @@ WORDS = {
     "tokenizer_cost": "Shows the tokenizer's share of a ViT-S forward pass on this machine. A graphics card has another.",
     "hyperparameters": "Shows the paper's table of hyper-parameters after minutes of training instead of epochs. Counts of tokens "
     "differ between rows, so the errors are not at equal cost.",
-    "paper_counts": "Shows which penalty gives the paper's mean count of tokens, which the paper does not state.",
+    "paper_counts": "Shows which penalty gives the paper's mean count of tokens, which the paper does not state, and that trees "
+    "that compare weighted aggregates, as the paper's algorithm says, and trees that compare means hardly differ without training.",
     "low_resolution": "Shows what is left of the advantage of regions when images shrink. The model was never trained on small "
     "images, so its accuracy there judges the images more than the tokens.",
     "residuals": "Shows which distribution the colours of a region's pixels have around the region's mean.",

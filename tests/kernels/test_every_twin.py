@@ -28,9 +28,11 @@ PLANES, ALL = DEFINED.lab(IMAGE), torch.ones(SHAPE, dtype=torch.bool)
 TREE = DEFINED.build(PLANES, ALL, MergeRule(), True)
 FLAT = torch.tensor([0.0] * 5 + [30.0] + [60.0] * 5).repeat(9).repeat(3, 1)  # two flat zones and blended pixels between them
 RULES = [
+KERNEL_COSTS = (Cost.GAUSSIAN, Cost.COSINE, Cost.TANIMOTO)
     *(MergeRule(cost, energy) for cost in Cost for energy in Energy),
     *(MergeRule(length_quarters=quarters, ward_rounds=2) for quarters in range(5)),
 ]
+    *(MergeRule(cost, energy, weighted=True, precision=0.01) for cost in KERNEL_COSTS for energy in Energy),
 LABELS = torch.stack((torch.arange(99).view(SHAPE) // 25, torch.arange(99).view(SHAPE) % 11 // 4)).to(torch.int32)
 LABELS[0, 0, :2] = -1
 MASKED = DEFINED.connected_pieces(torch.where(MASK & (LABELS[0] >= 0), LABELS[1], -1))
@@ -99,6 +101,7 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
         (PLANES[:, MASK.flatten()].contiguous(), MASK, MergeRule(), True),
         (torch.zeros(2, 99), ALL, MergeRule(Cost.COSINE)),
         (torch.zeros(2, 99), ALL, MergeRule(), True, Place(2 * 40 + 5, 40)),
+        (PLANES[:, MASK.flatten()].contiguous(), MASK, MergeRule(Cost.GAUSSIAN, weighted=True, precision=1.0), True),
         (PLANES[:, MASK.flatten()].contiguous(), MASK, MergeRule(), True, Place(0, 11)),
         *((FLAT[:, inside.flatten()].contiguous(), inside, rule, True) for rule in RULES for inside in (ALL, MASK)),
         *((FLAT, ALL, rule, True, Place(2**33 + 5, 40), DEFINED.flat_zones(FLAT, ALL)) for rule in RULES),

@@ -4,10 +4,11 @@ import pytest
 import torch
 from pictures import photo
 
+import pixtree
 from pixtree.kernels.tree import Cost, MergeRule
 from pixtree.kernels.tree.build.definition import NONE, cheapest_edges, components_of_picks, merge_cost, picked_ends, pixel_edges
 from pixtree.kernels.tree.build.definition import Regions as ReferenceRegions
-from pixtree.trees.build import hierarchy_of_image
+from pixtree.trees.build import hierarchy_of_image, hierarchy_of_planes
 from pixtree.trees.options import TreeOptions, merge_rule
 
 
@@ -17,7 +18,7 @@ def first_round():
     edges = pixel_edges(tree.inside)
     mean = tree.features.T.contiguous()
     ones = torch.ones(tree.leaves)
-    regions = ReferenceRegions(torch.arange(tree.leaves), ones, mean, torch.zeros_like(mean), torch.zeros(tree.leaves))
+    regions = ReferenceRegions(torch.arange(tree.leaves), ones, mean, torch.zeros_like(mean), torch.zeros(tree.leaves), mean[:, :0])
     rule = MergeRule(Cost.GAUSSIAN)
     cost = merge_cost(regions.take(edges.first), regions.take(edges.second), edges.length, rule, first_rounds=True)
     return tree, edges, cost, cheapest_edges(edges, (cost.to(torch.float64) * 1e6).to(torch.int64), tree.leaves)
@@ -87,3 +88,21 @@ def test_def_hierarchicalgraph_starts_with_single_pixels():
     """`def:hierarchicalgraph`: χ(u, v, 0) = 0."""
     tree = hierarchy_of_image(photo(height=8, width=9))
     assert int(tree.at_level(0).counts) == 72
+
+
+def test_alg_merge_picks_on_its_weighted_features_only_with_one_kernel():
+    """`alg:merge`: κ of E_max is κ of the weights. Regions that are plain means, or a tree without κ, have none."""
+    assert pixtree.Tokenizer.paper().regions.rule.rule.weighted
+    for changes in ({"aggregation": "mean"}, {"similarity": "likelihood"}):
+        assert not pixtree.Tokenizer.paper(**changes).regions.rule.rule.weighted
+    with pytest.raises(ValueError, match="got likelihood; use one κ"):
+        pixtree.Tokenizer(picks="weighted")
+    with pytest.raises(ValueError, match="picks are on one of means, weighted"):
+        pixtree.Tokenizer(picks="median")
+
+
+def test_a_tree_of_weighted_features_is_kept_in_files_with_its_rule(tmp_path):
+    rule = MergeRule(Cost.TANIMOTO, weighted=True, precision=0.25)
+    tree = hierarchy_of_planes(photo(height=8, width=9).flatten(1).float(), (8, 9), rule)
+    tree.save(tmp_path / "tree.npz")
+    assert pixtree.Hierarchy.load(tmp_path / "tree.npz").rule == rule

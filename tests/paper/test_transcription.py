@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from transcription import chosen_regions, extract, hierarchy, positions
+from transcription import chosen_regions, extract, gaussian, hierarchy, positions
 
 import pixtree
 from pixtree.tokenizer.cutting import WEIGHT_SCALE
@@ -23,11 +23,12 @@ def image_of(seed):
     return torch.from_numpy(np.clip(image + rng.normal(0, 0.03, image.shape), 0, 1)).to(torch.float32)
 
 
-@pytest.fixture(scope="module")
-def tokenizer():
+@pytest.fixture(scope="module", params=["weighted", "means"])
+def tokenizer(request):
     """The paper's system with an encoder and a W that are no identities, and a σ at which κ varies."""
     torch.manual_seed(0)
-    made = pixtree.Tokenizer.paper(width=16, patch=PATCH, positions=BINS, mean=(0.0,) * 3, std=(1.0,) * 3).eval()
+    given = {} if request.param == "weighted" else {"picks": request.param}
+    made = pixtree.Tokenizer.paper(width=16, patch=PATCH, positions=BINS, mean=(0.0,) * 3, std=(1.0,) * 3, **given).eval()
     with torch.no_grad():
         for weight in made.regions.parameters():
             weight.add_(0.05 * torch.randn_like(weight))
@@ -42,10 +43,12 @@ def test_levels_regions_features_tokens_and_positions_agree(tokenizer, seed):
     found = tokenizer.encode(image[None])
     pixels = found.features[0].T.numpy().astype(np.float64)
     sigma = float(tokenizer.regions.similarity.log_sigma.exp())
-    levels = hierarchy(pixels, HEIGHT, WIDTH, kernel=lambda a, b: np.exp(-((a - b) ** 2).sum(-1) / (2 * sigma**2)))
+    picks = tokenizer.options.picks
+    levels = hierarchy(pixels, HEIGHT, WIDTH, lambda a, b: np.exp(-((a - b) ** 2).sum(-1) / (2 * sigma**2)), picks)
 
     planes = found.features[0] * WEIGHT_SCALE
-    tree = hierarchy_of_planes(planes, (HEIGHT, WIDTH), tokenizer.options.tree.rule)
+    rule = tokenizer.regions.rule.at(tokenizer.regions.similarity.precision, WEIGHT_SCALE).rule
+    tree = hierarchy_of_planes(planes, (HEIGHT, WIDTH), rule)
     assert tree.levels == len(levels) - 1
     for number, level in enumerate(levels):
         assert np.array_equal(tree.at_level(number).labels.numpy().ravel(), level.region)
@@ -72,3 +75,15 @@ def test_levels_regions_features_tokens_and_positions_agree(tokenizer, seed):
     placed = tokenizer.positions(found.partition.labels, int(found.partition.counts[0]))[0].numpy()
     table = tokenizer.positions.table.numpy().astype(np.float64)
     assert np.allclose(placed, positions(labels, BINS, tokenizer.positions.bandwidth) @ table, atol=CLOSE)
+
+
+def test_the_weights_of_alg_merge_decide_levels_of_their_own():
+    """With σ = 1/e the levels that compare f_t are other ones than those that compare plain means, from level 2 on."""
+    image = image_of(0).numpy().astype(np.float64).reshape(3, -1).T
+
+    def kernel(a, b):
+        return gaussian(a, b, np.exp(-1.0))
+
+    means, weighted = (hierarchy(image, HEIGHT, WIDTH, kernel, picks) for picks in ("means", "weighted"))
+    assert np.array_equal(means[1].region, weighted[1].region)
+    assert not np.array_equal(means[2].region, weighted[2].region)

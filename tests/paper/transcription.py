@@ -47,15 +47,15 @@ def components(count, pairs):
     return numbers
 
 
-def merge(level, edges, kernel, picks_on="means"):
+def merge(level, edges, kernel, picks="weighted"):
     """One iteration of `alg:merge`: E_max, its components, and the weighted features of the next level.
 
-    picks_on: whether κ sees plain means [`eq:aggr`] or the weighted features when it picks.
+    picks: whether κ sees the weighted features when it picks, as the algorithm says, or plain means [`eq:aggr`].
     """
     count = len(level.sizes)
     pairs = np.unique(np.sort(level.region[edges], axis=1), axis=0)
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    seen = level.means if picks_on == "means" else level.features
+    seen = level.means if picks == "means" else level.features
     near = ((seen[pairs[:, 0]] - seen[pairs[:, 1]]) ** 2).sum(1)  # the order of κ, without underflow
     best, most = np.full(count, -1), np.full(count, np.inf)
     for (a, b), distance in zip(pairs, near, strict=True):
@@ -71,12 +71,12 @@ def merge(level, edges, kernel, picks_on="means"):
     return Level(group[level.region], features, means, sizes)
 
 
-def hierarchy(pixels, height, width, kernel=gaussian, picks_on="means"):
+def hierarchy(pixels, height, width, kernel=gaussian, picks="weighted"):
     """All levels, from single pixels (P, d) to one region."""
     count = height * width
     levels, edges = [Level(np.arange(count), pixels, pixels, np.ones(count))], grid_edges(height, width)
     while len(levels[-1].sizes) > 1:
-        levels.append(merge(levels[-1], edges, kernel, picks_on))
+        levels.append(merge(levels[-1], edges, kernel, picks))
     return levels
 
 

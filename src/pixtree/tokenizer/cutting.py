@@ -10,17 +10,18 @@ from torch import Tensor, nn
 
 from pixtree.kernels import Kernels, kernels_for, operators
 from pixtree.kernels.image.planes import UNIT
-from pixtree.kernels.tree import MOST_LEVELS, MergeRule
+from pixtree.kernels.tree import MOST_LEVELS, Cost, MergeRule
 from pixtree.runtime.threads import each
 from pixtree.runtime.transfer import on_host, scalar
 from pixtree.trees.build import hierarchy_of_planes
 from pixtree.trees.cuts import Budget, Exactly, cut_labels, is_whole
-from pixtree.trees.options import coordinate_unit
+from pixtree.trees.options import TreeOptions, coordinate_unit
 from pixtree.trees.partition import Partition
 
 SOURCES = ("lab", "features")
 WEIGHT_SCALE = 100.0  # at v = softplus⁻¹(1) a feature difference of .1 counts as a distance of 1
 START = 0.05  # of w / WEIGHT_SCALE
+PICKS = ("means", "weighted")
 
 
 class Distance(nn.Module):
@@ -43,6 +44,11 @@ class Distance(nn.Module):
     def weight(self) -> Tensor | float:
         """w, a scalar ≥ 0; 1 where features alone decide."""
         return 1.0 if self.value is None else WEIGHT_SCALE * functional.softplus(self.value)
+
+    @property
+    def plane_unit(self) -> float:
+        """How many units of the tree's planes make a distance of 1."""
+        return UNIT if self.sees_colour else WEIGHT_SCALE
 
     @property
     def sees_colour(self) -> bool:
@@ -114,6 +120,23 @@ class CutRule(NamedTuple):
     def of(cls, rule: MergeRule) -> "CutRule":
         """The same rule."""
         return cls(rule, tuple(float(number) for number in rule), rule.prunable)
+
+    def at(self, precision: Tensor | float, plane_unit: float) -> "CutRule":
+        """The rule with π of the learned κ, if it is weighted; see `Distance.plane_unit`."""
+        if not self.rule.weighted:
+            return self
+        value = precision if isinstance(precision, float) else float(precision.detach())
+        return CutRule.of(self.rule._replace(precision=value / plane_unit**2))
+
+
+def cut_rule(tree: TreeOptions, picks: str, kernel: str) -> CutRule:
+    """How the tree of a tokenizer grows. picks: what similarities are evaluated on, see `Options`; kernel: the learned κ."""
+    if picks not in PICKS:
+        raise ValueError(f"picks are on one of {', '.join(PICKS)}, got {picks!r}; choose one of these")
+    name = Cost(tree.rule.cost).name.lower()
+    if picks == "weighted" and name != kernel:
+        raise ValueError(f'picks="weighted" needs a tree that grows by the κ of the aggregation, {kernel}, got {name}; use one κ')
+    return CutRule.of(tree.rule._replace(weighted=picks == "weighted"))
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from pixtree.kernels import kernels_for
 from pixtree.runtime.precision import InFullPrecision, full_precision
 from pixtree.tokenizer.aggregation import MODES, Similarity, region_features
-from pixtree.tokenizer.cutting import CutRule, Cuts, Distance, cut, cuts_of_partition
+from pixtree.tokenizer.cutting import Cuts, Distance, cut, cut_rule, cuts_of_partition
 from pixtree.tokenizer.encoder import Encoder
 from pixtree.trees.cuts import Budget
 from pixtree.trees.options import TreeOptions
@@ -73,7 +73,7 @@ def pixel_values(images: Tensor, backend: str = "auto") -> Tensor:
 
 
 class RegionEncoder(InFullPrecision):
-    """Encoder, distance, κ and W; see their files. `tree`: how the tree grows on the distance's planes."""
+    """Encoder, distance, κ and W; see their files. tree, picks: how the tree grows on the distance's planes, see `Options`."""
 
     def __init__(
         self,
@@ -82,6 +82,7 @@ class RegionEncoder(InFullPrecision):
         similarity: Similarity,
         aggregation: str = "straight",
         tree: TreeOptions = TreeOptions(),
+        picks: str = "means",
         backend: str = "auto",
     ) -> None:
         super().__init__()
@@ -89,7 +90,7 @@ class RegionEncoder(InFullPrecision):
             raise ValueError(f"an aggregation is one of {', '.join(MODES)}, got {aggregation!r}; choose one of these")
         # `decision` is the key of these weights in files, so the distance keeps this attribute.
         self.encoder, self.decision, self.similarity = encoder, distance, similarity
-        self.aggregation, self.rule, self.backend = aggregation, CutRule.of(tree.rule), backend
+        self.aggregation, self.rule, self.backend = aggregation, cut_rule(tree, picks, similarity.kernel), backend
         lift = encoder.residual.weight
         self.colour = nn.Linear(lift.shape[0], lift.shape[1])
         with torch.no_grad():
@@ -105,7 +106,8 @@ class RegionEncoder(InFullPrecision):
     def cut(self, images: Tensor, features: Tensor, budget: Budget) -> Cuts:
         """The partition of images (B, C, H, W) with features (B, d, P), and, where gradients need it, the levels of the trees."""
         levels = self.aggregation in ("raw", "normalised") or torch.is_grad_enabled()
-        return cut(images, features, self.decision, budget, self.rule, levels=levels, backend=self.backend)
+        rule = self.rule.at(self.similarity.precision, self.decision.plane_unit)
+        return cut(images, features, self.decision, budget, rule, levels=levels, backend=self.backend)
 
     def cut_images(self, images: Tensor, budget: Budget) -> Cuts:
         """The cut of images (B, C, H, W), uint8 or float 0..1, by itself."""

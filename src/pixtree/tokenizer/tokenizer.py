@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from pixtree.kernels import kernels_for
 from pixtree.kernels.tokens.sample import Injected
+from pixtree.kernels.tree import Cost
 from pixtree.runtime.precision import InFullPrecision, full_precision
 from pixtree.tokenizer.aggregation import SIMILARITIES, Similarity
 from pixtree.tokenizer.cutting import Cuts, Distance, TokenBudget, budget_for
@@ -34,6 +35,7 @@ class Options:
     decision: the source of the distance between pixels, "lab" (colour, positions and w·f) or "features" (f alone).
     compared: how many of the d features the distance compares, from the first on; None: 3 next to colours, all without them.
     aggregation, kernel: how regions weigh their members, see `aggregate`.
+    picks: what a tree that grows by κ compares, "means" of regions or, as in `alg:merge`, "weighted" aggregates.
     gradients: bins of gradient histograms, 0 for none. prefix: class and register tokens.
     mean, std: normalisation of the samples, per channel.
     """
@@ -47,6 +49,7 @@ class Options:
     compared: int | None = None
     aggregation: str = "straight"
     kernel: str = "gaussian"
+    picks: str = "means"
     gradients: int = 0
     prefix: int = 1
     mean: tuple[float, ...] = (0.5, 0.5, 0.5)
@@ -103,6 +106,7 @@ PAPER = Options().changed(
     similarity="gaussian",
     aggregation="raw",
     kernel="gaussian",
+    picks="weighted",
     compactness=0.0,
     smallest_box=1,
     largest_box=0,
@@ -118,7 +122,7 @@ TREE_WEIGHTS = ("raw", "normalised")  # aggregations whose values come from the 
 def paper_changes(**changes: Any) -> dict[str, Any]:
     """The paper's options by flat names, as changes to `Options`, and with further changes.
 
-    The tree has the κ of the aggregation unless both are given.
+    The tree has the κ of the aggregation unless both are given, and compares means unless regions are aggregated raw by its κ.
 
     >>> from pixtree.tokenizer.tokenizer import paper_changes
     >>> paper_changes(kernel="cosine")["similarity"]
@@ -132,6 +136,9 @@ def paper_changes(**changes: Any) -> dict[str, Any]:
         similarity = changes["similarity"]
         name = similarity if isinstance(similarity, str) else type(similarity).__name__.lower()
         changes["kernel"] = name if name in SIMILARITIES else PAPER.kernel
+    found = PAPER.changed(**changes)
+    if "picks" not in changes and (found.aggregation != "raw" or Cost(found.tree.rule.cost).name.lower() != found.kernel):
+        changes["picks"] = "means"
     return {**paper, **changes}
 
 
@@ -199,8 +206,8 @@ class Tokenizer(nn.Module):
 
     @classmethod
     def paper(cls, budget: Budget = PAPER_BUDGET, **changes: Any) -> "Tokenizer":
-        """The paper's own system: d = 8, Gaussian κ on f alone, AICC by the per-pixel rule, raw κ weights, learnable λ and β,
-        bounding boxes as they are, and kernel positions.
+        """The paper's own system: d = 8, Gaussian κ on f alone, levels by `alg:merge`, AICC by the per-pixel rule, raw κ weights,
+        learnable λ and β, bounding boxes as they are, and kernel positions.
 
         The recipes `retrofit` and `pretrain` and the models `pixtree_paper_vit_*` have the same preset, and so does
         `retrofit(model, tokenizer=Tokenizer.paper())`. kernel, similarity: κ of the aggregation and of the tree; one of them
@@ -289,4 +296,4 @@ def region_encoder(options: Options, backend: str = "auto") -> RegionEncoder:
         raise ValueError(f"the distance compares 1 to all {features} features, got compared={compared}; choose as many")
     encoder = Encoder(options.encoder, backend, leading=compared < features)
     distance, similarity = Distance(options.decision, options.tree.compactness, compared), Similarity(options.kernel)
-    return RegionEncoder(encoder, distance, similarity, options.aggregation, options.tree, backend)
+    return RegionEncoder(encoder, distance, similarity, options.aggregation, options.tree, options.picks, backend)

@@ -39,6 +39,7 @@ LONGEST_REASON = 120  # characters of a reader's complaint, which may quote a wh
 _STORED = tuple(DTYPES)
 SHORT = ("version", "shape", "rule", "coordinates")
 MOST_SHORT = 64  # numbers in one of these
+PLAIN_NUMBERS = 5  # of a rule that compares means
 _READ = ("version", "shape", "rule", "mask", "coordinates", *_STORED)
 
 
@@ -50,7 +51,8 @@ def write_tree(tree: TreeStructure, path: str | os.PathLike[str]) -> None:
     arrays = {name: getattr(tree, name).cpu().numpy() for name in _STORED}
     if tree.mask is not None:
         arrays["mask"] = tree.mask.cpu().numpy()
-    rule, coordinates = np.array(tree.rule, dtype=np.float64), np.array(tree.coordinates)
+    numbers = tree.rule if tree.rule.weighted else tree.rule[:PLAIN_NUMBERS]  # so that version 0.2 reads most trees
+    rule, coordinates = np.array(numbers, dtype=np.float64), np.array(tree.coordinates)
     with replacing(target) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, version=FORMAT_VERSION, shape=np.array(tree.shape), rule=rule, coordinates=coordinates, **arrays)
 
@@ -141,11 +143,14 @@ def fault_of_tree(data: Mapping[str, Array]) -> str | None:
 
 
 def rule_of_numbers(numbers: Array) -> MergeRule | None:
-    """The rule that five stored numbers mean; None if they mean none."""
-    if numbers.dtype != np.float64 or numbers.shape != (5,) or not np.isfinite(numbers).all():
+    """The rule that five stored numbers mean, or seven of a weighted one; None if they mean none."""
+    sizes = ((PLAIN_NUMBERS,), (len(MergeRule._fields),))
+    if numbers.dtype != np.float64 or numbers.shape not in sizes or not np.isfinite(numbers).all():
         return None
-    cost, energy, floor, quarters, rounds = numbers.tolist()
+    cost, energy, floor, quarters, rounds, *weights = numbers.tolist()
     known = cost in set(Cost) and energy in set(Energy) and quarters in range(5)
+    if weights and not (weights[0] in (0, 1) and weights[1] >= 0):
+        return None
     if not known or floor <= 0 or rounds < 1 or not rounds.is_integer():
         return None
     return MergeRule.from_numbers(numbers.tolist())
@@ -157,7 +162,7 @@ def _form(data: Mapping[str, Array]) -> Iterator[str]:
     if shape.dtype.kind not in "iu" or shape.shape != (2,) or not (shape.min() >= 1 and shape.max() <= MOST_PIXELS):
         yield f"expected a height and a width from 1 up, got shape {_short(shape)}"
     if rule_of_numbers(data["rule"]) is None:
-        yield f"expected the five numbers of a merge rule, got rule {_short(data['rule'])}"
+        yield f"expected the five or seven numbers of a merge rule, got rule {_short(data['rule'])}"
     pixels = int(shape[0]) * int(shape[1])
     if "mask" in data:
         mask = data["mask"]

@@ -92,12 +92,18 @@ def length_power(length, quarters):
 
 
 @inlined
-def sigmoid(x):
-    """1 / (1 + exp(−x)) of a float32; unlike the library's exp it vectorises."""
-    t = min(max(-x, -_STEEPEST), _STEEPEST)
+def exponential(x):
+    """exp(x) of a float32, of the nearer end outside ±87; unlike the library's it vectorises."""
+    t = min(max(x, -_STEEPEST), _STEEPEST)
     exponent = _i4(t * _LOG2_E + _f4(127.5))
     whole = _f4(exponent - _i4(127))
     r = t - whole * _LOG_2_HIGH - whole * _LOG_2_LOW
     p = ((((_E0 * r + _E1) * r + _E2) * r + _E3) * r + _E4) * r + _E5
     power = from_bits(_i4(exponent << _i4(23)))
-    return _ONE / (_ONE + (p * r * r + r + _ONE) * power)
+    return (p * r * r + r + _ONE) * power
+
+
+@inlined
+def sigmoid(x):
+    """1 / (1 + exp(−x)) of a float32."""
+    return _ONE / (_ONE + exponential(-x))

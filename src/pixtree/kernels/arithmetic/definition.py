@@ -71,9 +71,9 @@ def cube_root(t: Tensor) -> Tensor:
     return t * inverse * inverse
 
 
-def _sigmoid(x: Tensor) -> Tensor:
-    """1 / (1 + exp(−x)) of float32, by a polynomial."""
-    t = (-x).clamp(-STEEPEST, STEEPEST)
+def exponential(x: Tensor) -> Tensor:
+    """exp(x) of float32, of the nearer end outside ±87; about one unit in the last place, the same bits on every device."""
+    t = x.clamp(-STEEPEST, STEEPEST)
     exponent = (t * LOG2_E + 127.5).to(torch.int32)
     whole = (exponent - 127).to(torch.float32)
     r = t - whole * LOG_2_HIGH - whole * LOG_2_LOW
@@ -81,7 +81,7 @@ def _sigmoid(x: Tensor) -> Tensor:
     for coefficient in EXP_POLYNOMIAL[1:]:
         polynomial = polynomial * r + coefficient
     power = (exponent << 23).view(torch.float32)
-    return 1.0 / (1.0 + (polynomial * r * r + r + 1.0) * power)
+    return (polynomial * r * r + r + 1.0) * power
 
 
 class _Sigmoid(torch.autograd.Function):
@@ -90,7 +90,7 @@ class _Sigmoid(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         """The value."""
-        value = _sigmoid(x)
+        value = 1.0 / (1.0 + exponential(-x))
         ctx.save_for_backward(value)
         return value
 

@@ -35,17 +35,21 @@ class MergeRule(NamedTuple):
     floor: float = FLOOR  # φ, a variance in squared feature units
     length_quarters: int = 2  # β = length_quarters / 4: a power that √ can take
     ward_rounds: int = 1  # rounds, from the first, in which LIKELIHOOD uses Ward's cost
+    # Whether the costs that are kernels compare f_t of `alg:merge`, sums weighted by κ(v, v_max), instead of plain means.
+    weighted: bool = False
+    precision: float = 0.0  # π = 1/2σ² of a weighted rule's Gaussian κ, in squared feature units
 
     @classmethod
     def from_numbers(cls, numbers: Sequence[float]) -> "MergeRule":
-        """The rule whose fields, as numbers, are these."""
-        cost, energy, floor, quarters, rounds = numbers
-        return cls(Cost(int(cost)), Energy(int(energy)), float(floor), int(quarters), int(rounds))
+        """The rule whose fields, as numbers, are these; up to version 0.2 there were five."""
+        cost, energy, floor, quarters, rounds, weighted, precision = (*numbers, 0.0, 0.0)[:7]
+        plain = Cost(int(cost)), Energy(int(energy)), float(floor), int(quarters), int(rounds)
+        return cls(*plain, bool(weighted), float(precision))
 
     @property
     def prunable(self) -> bool:
         """Whether exact cuts can do without the whole tree: energies that bound their gains, and a first round on the grid."""
-        return self.energy == Energy.LOG_VARIANCE and self.cost not in (Cost.COSINE, Cost.TANIMOTO)
+        return self.energy == Energy.LOG_VARIANCE and self.cost not in (Cost.COSINE, Cost.TANIMOTO) and not self.weighted
 
 
 class Place(NamedTuple):

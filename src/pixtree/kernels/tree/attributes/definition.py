@@ -48,7 +48,7 @@ def moments(features: Tensor, left: Tensor, right: Tensor) -> tuple[Tensor, Tens
     size = sizes(left, right).to(torch.float32)
     for group in inner_by_depth(parents_of(left, right), leaves, upwards=True):
         a, b = (
-            Regions(child, size[child], mean[child], deviation[child], size[child])
+            Regions(child, size[child], mean[child], deviation[child], size[child], mean[child, :0])
             for child in (left[group - leaves].to(torch.int64), right[group - leaves].to(torch.int64))
         )
         _, mean[group], deviation[group] = merged_moments(a, b)

@@ -3,6 +3,9 @@
 Inside a component the members join one after another, in the order of the edges they picked. A member's pick never comes after the
 member in that order (its own best edge is at least as good), so the growing cluster stays connected, and k members give k − 1
 binary nodes. [`alg:merge`, `eq:aggr`]
+
+Similarities that are kernels compare the means of regions, or, if the rule is weighted, the vectors of `alg:merge` to the letter:
+f_{t+1}(u) = Σ_v |v|/|u| κ(v, v_max) f_t(v). Sizes, means, variances and energies are the same either way.
 """
 
 from typing import NamedTuple
@@ -11,7 +14,7 @@ import torch
 from torch import Tensor
 
 from pixtree.kernels.arithmetic import CHANNELS_PER_LOG
-from pixtree.kernels.arithmetic.definition import log_at_least_one, order_key, square_root, summed_product
+from pixtree.kernels.arithmetic.definition import exponential, log_at_least_one, order_key, square_root, summed_product
 from pixtree.kernels.image.pieces.definition import number_by_first, settle
 from pixtree.kernels.tree import Cost, Edges, Energy, MergeRule, Place, Tree
 from pixtree.kernels.tree.zones import Zones
@@ -28,6 +31,12 @@ class Regions(NamedTuple):
     mean: Tensor  # (R, C) float32
     deviation: Tensor  # (R, C) float32: sums of squared deviations from the mean
     energy: Tensor  # (R,) float32: n Σ_c log(1 + deviation_c / (n φ))
+    weighted: Tensor  # (R, C) float32: f_t of `alg:merge`; (R, 0) unless the rule is weighted
+
+    @property
+    def compared(self) -> Tensor:
+        """What kernels compare, (R, C)."""
+        return self.weighted if self.weighted.shape[1] else self.mean
 
     def take(self, index: Tensor) -> "Regions":
         """The regions at `index`."""
@@ -71,9 +80,10 @@ def merge_cost(a: Regions, b: Regions, length: Tensor, rule: MergeRule, first_ro
     """Cost of merging adjacent regions, float32 ≥ 0; see `Cost`."""
     match rule.cost:
         case Cost.GAUSSIAN:
-            return summed_product(b.mean - a.mean, b.mean - a.mean)
+            step = b.compared - a.compared
+            return summed_product(step, step)
         case Cost.COSINE | Cost.TANIMOTO:
-            return 1.0 - kernel_value(a.mean, b.mean, rule.cost)
+            return 1.0 - kernel_value(a.compared, b.compared, rule.cost)
         case Cost.LIKELIHOOD if not first_rounds:
             size, _, deviation = merged_moments(a, b)
             growth = (log_variance(size, deviation, rule.floor) - (a.energy + b.energy)).clamp_min(0.0)
@@ -81,6 +91,28 @@ def merge_cost(a: Regions, b: Regions, length: Tensor, rule: MergeRule, first_ro
             step = b.mean - a.mean
             growth = summed_product(step, step) * (a.size * b.size / (a.size + b.size))
     return growth / length_power(length.to(torch.float32), rule.length_quarters)
+
+
+def kernel_of_cost(cost: Tensor, rule: MergeRule) -> Tensor:
+    """κ in 0..1 of two regions from the cost of merging them: exp(−π‖Δf‖²), (1 + cos)/2, or Tanimoto's similarity."""
+    match rule.cost:
+        case Cost.GAUSSIAN:
+            return exponential(-(torch.tensor(rule.precision, dtype=torch.float32, device=cost.device) * cost))
+        case Cost.COSINE:
+            return 1.0 - 0.5 * cost
+        case _:
+            return 1.0 - cost
+
+
+def weighed(regions: Regions, cost: Tensor, alone: Tensor, rule: MergeRule) -> Regions:
+    """The regions with |v| κ(v, v_max) f_t(v) in place of f_t(v), if the rule is weighted; κ is 1 of those that pick nothing.
+
+    cost, alone (R,): of the edge that each region picked, and whether it picked none.
+    """
+    if not rule.weighted:
+        return regions
+    amount = regions.size * torch.where(alone, 1.0, kernel_of_cost(cost, rule))
+    return regions._replace(weighted=amount[:, None] * regions.weighted)
 
 
 def length_power(length: Tensor, quarters: int) -> Tensor:
@@ -175,7 +207,7 @@ class _Growth:
     ) -> Regions:
         """Join the members of every component one after another, all components at the same time; returns the new regions.
 
-        cost is that of the edge that each region picked, picked the node at its other end.
+        regions: as `weighed`. cost is that of the edge that each region picked, picked the node at its other end.
         """
         members = torch.bincount(component, minlength=count)
         start = members.cumsum(0) - members
@@ -189,7 +221,7 @@ class _Growth:
             for field, value in zip(cluster, joined, strict=True):
                 field[growing] = value
         self.next += int(order.numel()) - count
-        return cluster
+        return cluster._replace(weighted=cluster.weighted / cluster.size[:, None])
 
     def join(self, a: Regions, b: Regions, node: Tensor) -> tuple[Regions, Tensor]:
         """a ∪ b, and what closing it adds to the energy of a cut."""
@@ -200,7 +232,7 @@ class _Growth:
         else:
             step = b.mean - a.mean
             gain = summed_product(step, step) * (a.size * b.size / size)
-        return Regions(node, size, mean, deviation, energy), gain
+        return Regions(node, size, mean, deviation, energy, a.weighted + b.weighted), gain
 
     def join_pieces(self, pieces: list[int], level: int) -> None:
         """Join the pieces that do not touch, so that the tree has one root; cuts always split these nodes."""
@@ -252,7 +284,8 @@ def build_with_rounds(
     leaves, device = features.shape[1], features.device
     zeros = torch.zeros(leaves, dtype=torch.float32, device=device)
     mean = features.T.contiguous()
-    pixels = Regions(torch.arange(leaves, device=device), zeros + 1.0, mean, torch.zeros_like(mean), zeros)
+    weighted = mean[:, : mean.shape[1] if rule.weighted else 0]
+    pixels = Regions(torch.arange(leaves, device=device), zeros + 1.0, mean, torch.zeros_like(mean), zeros, weighted)
     growth, edges = _Growth(leaves, rule, picks, device), pixel_edges(inside)
     names = None if place is None else pixel_names(inside, place)
     zones = flat_zones(features, inside) if place is None else zones
@@ -299,6 +332,7 @@ def _join_zones(
     # Zones come before all keys, then their blended pixels, in the order of their own.
     rank = torch.where(is_zone, FIRST, torch.where(blended[first], key[edge] + FIRST, key[edge]))
     order = lexicographic_order(edge, rank, component)
+    regions = weighed(regions, cost[edge], is_zone, growth.rule)
     regions = growth.absorb(regions, component, count, order, cost[edge], far, 1)
     pick = torch.where(root >= 0, root, far[number])
     return regions, Round(pick, component[number])
@@ -318,7 +352,8 @@ def _zone_regions(growth: _Growth, pixels: Regions, edges: Edges, root: Tensor) 
         while bool((leaf >= growth.leaves).any()):
             leaf = torch.where(leaf >= growth.leaves, growth.left[(leaf - growth.leaves).clamp_min(0)], leaf)
         growth.pick[: leaf.numel()] = ~root[leaf].to(torch.int32)
-    return regions
+    # Sums of many equal numbers are rounded, means of equal numbers are not.
+    return regions._replace(weighted=regions.mean[:, : regions.weighted.shape[1]])
 
 
 def build_on_regions(size: Tensor, mean: Tensor, deviation: Tensor, edges: Edges, rule: MergeRule, level: int) -> Tree:
@@ -328,7 +363,8 @@ def build_on_regions(size: Tensor, mean: Tensor, deviation: Tensor, edges: Edges
     the part of that tree above them. O(R log R).
     """
     node = torch.arange(size.numel(), device=size.device)
-    regions = Regions(node, size, mean, deviation, log_variance(size, deviation, rule.floor))
+    weighted = mean[:, : mean.shape[1] if rule.weighted else 0]
+    regions = Regions(node, size, mean, deviation, log_variance(size, deviation, rule.floor), weighted)
     return _grown(_Growth(size.numel(), rule, False, size.device), regions, edges, level)[0]
 
 
@@ -359,6 +395,7 @@ def _round(
     picked = cheapest_edges(edges, key, regions.size.numel())
     edge, other = picked_ends(edges, picked)
     component, count = components_of_picks(picked, other)
-    order = lexicographic_order(edge, key[edge], component)
-    regions = growth.absorb(regions, component, count, order, cost[edge], regions.node[other], level)
+    order, node = lexicographic_order(edge, key[edge], component), regions.node
+    regions = weighed(regions, cost[edge], picked == NONE, growth.rule)
+    regions = growth.absorb(regions, component, count, order, cost[edge], node[other], level)
     return regions, contract(edges, component, count), Round(other, component)

@@ -144,6 +144,8 @@ def begin_rows(features, node, rule, rows):
             rows[i, c] = features[c, node[i]]
             if rule.variances:
                 rows[i, channels + 1 + c] = _ZERO
+            if rule.compared > 0:
+                rows[i, rule.compared + c] = features[c, node[i]]
         rows[i, channels] = _ONE
 
 
@@ -191,6 +193,14 @@ class _KernelRule(NamedTuple):
     length_quarters: int
     ward_rounds: int
     channels: int
+    compared: int  # the column of rows where the vectors begin that are compared: 0, the means, unless the rule is weighted
+    precision: Any
+
+    @property
+    def width(self) -> int:
+        """Columns of a row, see `merge`."""
+        columns = 2 * self.channels + 2 if self.variances else self.channels + 1
+        return columns + (self.channels if self.compared else 0)
 
 
 def check_size(leaves: int) -> None:
@@ -204,7 +214,10 @@ def kernel_rule(rule: MergeRule, channels: int) -> _KernelRule:
     logarithmic = rule.energy == Energy.LOG_VARIANCE
     variances = logarithmic or rule.cost == Cost.LIKELIHOOD
     inverse_floor = _ONE / _f4(rule.floor)
-    return _KernelRule(int(rule.cost), logarithmic, variances, inverse_floor, rule.length_quarters, rule.ward_rounds, channels)
+    found = _KernelRule(
+        int(rule.cost), logarithmic, variances, inverse_floor, rule.length_quarters, rule.ward_rounds, channels, 0, _ZERO
+    )
+    return found._replace(compared=found.width, precision=_f4(rule.precision)) if rule.weighted else found
 
 
 def build(
@@ -228,7 +241,7 @@ def build(
     if place is not None and not on_grid:
         return definition.build(features, inside, rule, picks, place, zones)
     compiled_rule = kernel_rule(rule, channels)
-    wide = 2 * channels + 2 if compiled_rule.variances else channels + 1
+    wide = compiled_rule.width
     tree, level, work = begin_tree(leaves, work_counts(leaves, wide, on_grid, place is not None), wide, compiled_rule, picks)
     known = (0, 0, 0) if channels == 3 else ()
     planes, shape = features.contiguous().numpy(), (int(inside.shape[0]), int(inside.shape[1]))
@@ -286,7 +299,7 @@ def build_on_regions(size: Tensor, mean: Tensor, deviation: Tensor, edges: Edges
     leaves, channels = mean.shape
     check_size(leaves)
     compiled_rule = kernel_rule(rule, channels)
-    wide = 2 * channels + 2 if compiled_rule.variances else channels + 1
+    wide = compiled_rule.width
     counts = work_counts(leaves, wide, False, False, 3)
     tree, levels, work = begin_tree(leaves, counts, wide, compiled_rule, False)
     known = (0, 0, 0) if channels == 3 else ()
@@ -297,6 +310,8 @@ def build_on_regions(size: Tensor, mean: Tensor, deviation: Tensor, edges: Edges
         rows[:, channels + 1 : 2 * channels + 1] = deviation.numpy()
         region_energies(known, leaves, work.rows, compiled_rule)
         tree[6][:leaves] = rows[:, 2 * channels + 1]
+    if compiled_rule.compared:
+        rows[:, compiled_rule.compared :] = values
     touching = edges.first.numel()
     work.edges[:touching] = (edges.first << 32 | edges.second).numpy().view(np.uint64)  # in their order, which is that of `first`
     work.length[:touching] = edges.length.numpy()
@@ -313,13 +328,13 @@ def grow_zones(known: Any, planes: Any, found: ZoneArrays, rule: Any, tree: Any,
     pixels = np.flatnonzero(found.root >= 0).astype(np.int32)
     vertex = np.full(leaves + 1, -1, np.int32)
     vertex[pixels] = np.arange(pixels.size, dtype=np.int32)
-    wide = 2 * planes.shape[0] + 2 if rule.variances else planes.shape[0] + 1
+    gaussian = rule._replace(cost=_GAUSSIAN, compared=0)  # the cost of equal pixels is 0, so that the hash of an edge decides
+    wide = gaussian.width
     counts = work_counts(pixels.size, wide, False, False)
     work = work_in(scratch("zones", sum(counts) + len(counts)), counts, wide)
     work.node[: pixels.size] = pixels
-    begin_rows(planes, pixels, rule, work.rows)
+    begin_rows(planes, pixels, gaussian, work.rows)
     touching = edges_of_mask(vertex[found.number], found.root[pixels], work.edges, work.length)
-    gaussian = rule._replace(cost=_GAUSSIAN)  # the cost of equal pixels is 0, so that the hash of an edge decides
     _, next_node, count, node = climb(known, planes, pixels.size, touching, 0, leaves, gaussian, work, tree, level, NO_TREE_ZONES)
     level[leaves:next_node] = 1
     left, picked = tree[1], tree[5]

@@ -3,18 +3,37 @@
 import numpy as np
 
 from pixtree.kernels.arithmetic import CHANNELS_PER_LOG
-from pixtree.kernels.arithmetic.compiled import from_bits, log_at_least_one
+from pixtree.kernels.arithmetic.compiled import exponential, from_bits, log_at_least_one
+from pixtree.kernels.tree import Cost
 from pixtree.kernels.tree.build.compiled.lanes import LARGEST_LOGS, in_lanes, multiply_groups, row_factors
 from pixtree.kernels.tree.build.compiled.picking import MAGNITUDE, ZONE_KEY
-from pixtree.runtime.jit import kernel
+from pixtree.runtime.jit import inlined, kernel
 
 _f4, _i4, _u4, _i8, _u8 = np.float32, np.int32, np.uint32, np.int64, np.uint64
-_ONE, _ZERO = _f4(1.0), _f4(0.0)
+_ONE, _ZERO, _HALF = _f4(1.0), _f4(0.0), _f4(0.5)
+_GAUSSIAN, _COSINE = int(Cost.GAUSSIAN), int(Cost.COSINE)
 _GROUP = CHANNELS_PER_LOG
 _BLOCK = 256  # regions whose energies are computed together
 
 
-# A region is one row of float32: means (C), size and, where variances count, squared deviations (C), energy.
+@inlined
+def kernel_of_cost(cost, rule):
+    """κ in 0..1 of two regions from the cost of merging them."""
+    if rule.cost == _GAUSSIAN:
+        return exponential(-(rule.precision * cost))
+    return _ONE - _HALF * cost if rule.cost == _COSINE else _ONE - cost
+
+
+@inlined
+def amount_of(member, size, key, pick, rule):
+    """|v| κ(v, v_max) of a member, the factor of its vector in a weighted rule; κ is 1 where it picks nothing."""
+    if _u8(pick[member]) == member:
+        return size
+    return size * kernel_of_cost(from_bits(_i4(key[member] >> 32 & MAGNITUDE)), rule)
+
+
+# A region is one row of float32: means (C), size; where variances count, squared deviations (C), energy; and if the rule is
+# weighted, f_t of `alg:merge` (C), from column `rule.compared` on.
 @kernel
 def merge(known, single, source, groups, start, ordered, node, key, pick, target, new_node, tree, next_node, leaves, rule, zones):
     """Join the members of every component one after another: rows of the new regions, and a tree node per join.
@@ -45,6 +64,10 @@ def merge(known, single, source, groups, start, ordered, node, key, pick, target
         if zones.top.size > 0 and key[first] == ZONE_KEY:
             size, cluster = _f4(zones.size[first]), zones.top[first]
             begin += _i8(zones.size[first]) - 1
+        if rule.compared > 0:
+            amount = amount_of(first, size, key, pick, rule)
+            for c in range(channels):
+                target[group, rule.compared + c] = amount * (source[c, first] if leaf else source[first, rule.compared + c])
         for i in range(begin + 1, end):
             member = _u8(ordered[i])
             other = _ONE if leaf else source[member, channels]
@@ -67,6 +90,11 @@ def merge(known, single, source, groups, start, ordered, node, key, pick, target
                     if rule.logarithmic and (c % _GROUP == _GROUP - 1 or c == channels - 1):
                         factors[c // _GROUP, k] = product
                         product = _ONE
+            if rule.compared > 0:
+                amount = amount_of(member, other, key, pick, rule)
+                for c in range(channels):
+                    seen = source[c, member] if leaf else source[member, rule.compared + c]
+                    target[group, rule.compared + c] += amount * seen
             size = both
             absorbed = _i4(member) if leaf else node[member]
             left[k], right[k] = cluster, absorbed
@@ -80,6 +108,8 @@ def merge(known, single, source, groups, start, ordered, node, key, pick, target
                 gain[k] = squares * spread
             cluster = _i4(next_node)
             next_node += 1
+        for c in range(channels if rule.compared > 0 else 0):
+            target[group, rule.compared + c] /= size
         target[group, channels] = size
         new_node[group] = cluster
     return next_node

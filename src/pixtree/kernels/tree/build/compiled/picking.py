@@ -44,7 +44,7 @@ def pick_zones(features, cost, zones, place, width, key, pick):
             key[i], pick[i] = ZONE_KEY, _u4(zones.root[i])
         elif other >= 0:
             if cost == _COSINE or cost == _TANIMOTO:
-                distance = dissimilarity(min(i, other), max(i, other), features.T, features.shape[0], cost)
+                distance = dissimilarity(min(i, other), max(i, other), features.T, 0, features.shape[0], cost)
             else:
                 distance = squared_distance(features, i, other)
                 distance *= _ONE if cost == _GAUSSIAN else _f4(0.5)
@@ -113,10 +113,10 @@ def squared_steps(features, channels, first, second, count, cost):
 
 
 @inlined
-def dissimilarity(a, b, rows, channels, cost):
-    """1 − κ of rows a and b for the cosine and Tanimoto kernels."""
+def dissimilarity(a, b, rows, first, channels, cost):
+    """1 − κ of `channels` columns of rows a and b, from `first` on, for the cosine and Tanimoto kernels."""
     product, squares_a, squares_b = _ZERO, _ZERO, _ZERO
-    for c in range(channels):
+    for c in range(first, first + channels):
         product += rows[a, c] * rows[b, c]
         squares_a += rows[a, c] * rows[a, c]
         squares_b += rows[b, c] * rows[b, c]
@@ -163,15 +163,18 @@ def energy_growth(count, channels, steps, deviations, products, sizes, energies,
 
 
 @inlined
-def gather_edges(count, channels, cost, edges, rows, steps, deviations, products, sizes, energies, growth):
-    """Values of their rows that the costs of a block of edges need; for the cosine and Tanimoto kernels, the costs themselves."""
+def gather_edges(count, channels, cost, edges, rows, compared, steps, deviations, products, sizes, energies, growth):
+    """Values of their rows that the costs of a block of edges need; for the cosine and Tanimoto kernels, the costs themselves.
+
+    compared: the first column of the vectors that are compared.
+    """
     for i in range(count):
         a, b = ends(edges[i])
         if cost == _COSINE or cost == _TANIMOTO:
-            growth[i] = dissimilarity(a, b, rows, channels, cost)
+            growth[i] = dissimilarity(a, b, rows, compared, channels, cost)
         else:
             for c in range(channels):
-                steps[c, i] = rows[b, c] - rows[a, c]
+                steps[c, i] = rows[b, compared + c] - rows[a, compared + c]
             products[i] = rows[a, channels] * rows[b, channels]
             sizes[i] = rows[a, channels] + rows[b, channels]
         if cost == _LIKELIHOOD:
@@ -272,7 +275,7 @@ def pick_regions(known, cost, count, edges, length, rows, rule, names, key, pick
         if cost == _LIKELIHOOD and in_lanes(known):
             growth_in_lanes(known, filled, some, rows, rule, terms, factors, sizes, energies, growth)
         else:
-            gather_edges(filled, channels, cost, some, rows, steps, deviations, products, sizes, energies, growth)
+            gather_edges(filled, channels, cost, some, rows, rule.compared, steps, deviations, products, sizes, energies, growth)
             if cost == _LIKELIHOOD:
                 energy_growth(
                     filled, channels, steps, deviations, products, sizes, energies, rule.inverse_floor, scales, factors[0], growth

@@ -31,7 +31,7 @@ from pixtree.partitioners import Baseline, partitioner
 from pixtree.tasks.salient import colour_image, seen_by
 from pixtree.training.batches import SampleOrder, Share
 from pixtree.training.loop import train
-from pixtree.training.recipe import Plan
+from pixtree.training.schedule import Plan
 from pixtree.training.segmenting import LabelledBatches, Segmentation
 
 MODEL, SIZE, SMALL = "vit_tiny_patch16_224", (384, 512), (192, 256)
@@ -132,7 +132,7 @@ def kept_images(data: LabelledSet, views: int, segmenter: Segmenter, file: Path)
         if views:
             config = segmenter.model.pretrained_cfg
             count, (mean, std) = len(data), (torch.tensor(config[key]) for key in ("mean", "std"))
-            crops = LabelledBatches(data.images, SIZE, mean.tolist(), std.tolist(), batch=count, part=1)
+            crops = LabelledBatches(data.images, SIZE, mean.tolist(), std.tolist(), batch=count, micro_batch=1)
             taken = [next(crops.starting(view, Share())) for view in range(views)]
             found = [(one.images[0] * std.view(3, 1, 1) + mean.view(3, 1, 1), one.truth[0]) for batch in taken for one in batch]
             pictures = torch.stack([(image * 255).round().clamp(0, 255).to(torch.uint8) for image, _ in found])

@@ -29,8 +29,9 @@ from pixtree.tokenizer.tokenizer import Options, Tokenizer, region_encoder
 from pixtree.tokenizer.weights import load_weights, shipped_weights
 from pixtree.training.batches import RandomCrops
 from pixtree.training.loop import train
-from pixtree.training.recipe import Plan, Reconstruction
+from pixtree.training.recipe import Reconstruction
 from pixtree.training.reconstruction import Pretraining, reconstruction_error
+from pixtree.training.schedule import Plan
 from pixtree.training.sources import image_files
 
 MODEL, SIZE = "vit_small_patch16_224", 224

@@ -13,7 +13,7 @@ def _context() -> BaseContext:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     # Tests' own modules are found by the forks, which get the path of the test.
-    context.set_forkserver_preload(["accelerate", "numba", "pixtree.batch.work", "pixtree.models", "pixtree.training.loop"])
+    context.set_forkserver_preload(["accelerate", "numba", "pixtree.batch.work", "pixtree.models", "pixtree.training.running"])
     return context
 
 

@@ -1,7 +1,6 @@
 """A short training, in this process or in one of its own."""
 
 import json
-import os
 import time
 
 import torch
@@ -54,7 +53,6 @@ def losses_of(checkpoint, seconds=0.0):
     return found.losses
 
 
-def write_losses(output, environment, *arguments):
+def write_losses(output, *arguments):
     """The same in a process of its own, which leaves the losses in a file."""
-    os.environ.update(environment)
     output.write_text(json.dumps(losses_of(*arguments)))

@@ -1,5 +1,7 @@
 """Training with labels: models overfit with both tokenizers, images are mixed by seed, frozen encoders cut ahead."""
 
+import math
+
 import pytest
 import torch
 from generated_pictures import class_folders, generated
@@ -10,7 +12,7 @@ from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
 from pixtree.training.augmentation import Mixed, OneOf, mixture_of, training_transform
 from pixtree.training.batches import ImageBatches, Images, Item, Sample, SampleOrder, Share, seed_all
-from pixtree.training.labelled import Classification, correct, logits_of, top1
+from pixtree.training.labelled import Classification, correct, held_out, logits_of
 from pixtree.training.learners import learner_of, set_drop_path
 from pixtree.training.loop import train
 from pixtree.training.recipe import Augment, Model, Plan, read_recipe, shipped_recipes
@@ -123,7 +125,8 @@ def test_held_out_images_are_counted_by_their_top_class(tmp_path):
         learner.vit.head.weight.zero_()
         learner.vit.head.bias.copy_(torch.tensor([0.0, 1.0]))
     images = Images(source.held, training_transform(Augment(), 48, CONFIG))
-    assert top1(learner, images, batch=4) == 0.5
+    found = [held_out(learner, images, batch=4, workers=workers) for workers in (0, 1)]
+    assert found[0] == found[1] == {"top1": 0.5, "loss": pytest.approx((2 * math.log1p(math.e) - 1) / 2), "tested": 6.0}
     assert correct(learner, images).tolist() == [False] * 3 + [True] * 3
     assert learner.training
 

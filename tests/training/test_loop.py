@@ -1,8 +1,7 @@
-"""The training loop: exact resumption, one process or two, checkpoints that are whole, plans that fit."""
+"""The training loop: exact resumption, checkpoints that are whole, plans that fit."""
 
 import json
 import signal
-import socket
 import time
 
 import pytest
@@ -12,7 +11,7 @@ from small_run import STEPS, write_losses
 from torch import nn
 
 from pixtree.training.batches import SampleOrder, Share, micro_batches
-from pixtree.training.loop import SCALE, Objective, parameter_groups, train
+from pixtree.training.loop import SCALE, Objective, _expect_idle, parameter_groups, train
 from pixtree.training.recipe import Plan
 
 
@@ -87,6 +86,38 @@ def test_a_damaged_checkpoint_is_refused_in_one_sentence(tmp_path, keep):
 def test_a_loss_that_is_not_finite_stops_the_run():
     with pytest.raises(ValueError, match="stay finite"):
         train(Fit(broken=True), Rows(), Plan(steps=1))
+
+
+def test_processes_look_for_parameters_without_gradients_only_if_there_are_some():
+    class Partly(Fit):
+        def forward(self, batch):
+            return {"loss": self.learner[0](batch).square().mean()}
+
+    from accelerate import Accelerator
+
+    for made, wanted in ((Fit(), False), (Partly(), True)):
+        made.register_buffer("seen", torch.zeros(()))
+        accelerator = Accelerator(cpu=True)
+        _expect_idle(accelerator, made, next(Rows().starting(0, Share())))
+        assert accelerator.ddp_handler.find_unused_parameters is wanted
+        assert all(one.grad is None for one in made.parameters())
+
+
+def test_held_out_data_are_measured_between_steps_and_change_nothing():
+    seen = []
+
+    def validate(learner):
+        torch.rand(3)
+        seen.append(float(next(learner.parameters()).sum()))
+        return {"loss": float(len(seen))}
+
+    lines = []
+    plan = Plan(steps=5, validation_steps=2)
+    measured = train(Fit(), Rows(), plan, validate=validate, report=lambda step, figures: lines.append(figures))
+    assert [line.get("val_loss") for line in lines] == [None, 1.0, None, 2.0, 3.0]
+    assert len(set(seen)) == 3
+    assert measured.measured == {"loss": 3.0}
+    assert measured.losses == train(Fit(), Rows(), Plan(steps=5)).losses
 
 
 def test_gradients_of_micro_batches_add_up_to_those_of_the_batch():
@@ -164,8 +195,8 @@ def test_other_optimisers_learn_too(optimiser):
     assert losses[-1] < 0.7 * losses[0]
 
 
-def started(output, checkpoint, seconds=0.0, **environment):
-    process = PROCESSES.Process(target=write_losses, args=(output, environment, checkpoint, seconds))
+def started(output, checkpoint, seconds=0.0):
+    process = PROCESSES.Process(target=write_losses, args=(output, checkpoint, seconds))
     process.start()
     return process
 
@@ -178,38 +209,11 @@ def losses_apart(output, checkpoint):
     return json.loads(output.read_text())
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return str(one.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
     """The losses of one process that nothing interrupts."""
     folder = tmp_path_factory.mktemp("alone")
     return losses_apart(folder / "losses.json", folder / "c.pt")
-
-
-def test_two_processes_have_the_losses_of_one(tmp_path, alone):
-    shared = {
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": free_port(),
-        "WORLD_SIZE": "2",
-        "LOCAL_WORLD_SIZE": "2",
-        "OMP_NUM_THREADS": "1",
-        "ACCELERATE_USE_CPU": "true",
-    }
-    outputs = [tmp_path / f"{rank}.json" for rank in (0, 1)]
-    both = [
-        started(output, tmp_path / "both.pt", **shared, RANK=str(rank), LOCAL_RANK=str(rank)) for rank, output in enumerate(outputs)
-    ]
-    for one in both:
-        one.join(120)
-    assert [one.exitcode for one in both] == [0, 0]
-    found = [json.loads(output.read_text()) for output in outputs]
-    assert found[0] == found[1]
-    assert found[0] == pytest.approx(alone, abs=1e-5)
 
 
 def test_a_run_that_was_killed_ends_as_the_uninterrupted_one(tmp_path, alone):

@@ -1,6 +1,7 @@
 """What a command writes to stderr: errors, one line each and an exit code, and the log of the library."""
 
 import logging
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,10 @@ from typing import NoReturn
 import typer
 
 FAILURE, USAGE, INTERRUPTED, TERMINATED = 1, 2, 130, 143  # the last two as shells have them: 128 and the signal's number
+ENDED_BY_LAUNCHER = (
+    "the launcher ended this process, since another one of the run has ended or the run was cancelled; read the message of the "
+    "other one, and start all of them again (a training with --resume)"
+)
 
 
 class UsageError(ValueError):
@@ -37,6 +42,8 @@ def end_in_order() -> None:
 
 def _terminate(*_: object) -> NoReturn:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not interrupt the clean-up
+    if int(os.environ.get("WORLD_SIZE") or 1) > 1:  # torchrun may have noticed that before this process does
+        os.write(2, f"error: {ENDED_BY_LAUNCHER}\n".encode())
     sys.exit(TERMINATED)
 
 

@@ -24,8 +24,8 @@ class Progress:
     Lines appear at once, but several images in a terminal become a table at the end: the bar would stand between the lines.
     """
 
-    def __init__(self, total: int | None, *, as_json: bool = False) -> None:
-        self.total, self.as_json = total, as_json
+    def __init__(self, total: int | None, *, as_json: bool = False, hidden: bool = False) -> None:
+        self.total, self.as_json, self.hidden = total, as_json, hidden
         self.rows: list[tuple[str, str]] = []
         self.bar: Any = None
         self.task: TaskID | None = None
@@ -35,7 +35,7 @@ class Progress:
         self.words, self.waiting, self.done, self.over = "", "", 0, False
 
     def __enter__(self) -> Self:
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not self.hidden:
             self.timer.start()
         return self
 

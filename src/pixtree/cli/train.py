@@ -22,8 +22,9 @@ Seed = Annotated[int, typer.Option(help="Random seed of the weights, the order a
 Folder = Annotated[
     Path, typer.Option("--output", "-o", help="Folder for the model, its checkpoint, log and result.", show_default=False)
 ]
-Workers = Annotated[int, typer.Option(help="Processes that read images.")]
+Workers = Annotated[int, typer.Option(help="Processes that read images, for each training process.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint of an interrupted run.")]
+Compile = Annotated[bool, typer.Option("--compile", help="Compile the model with torch.compile: the first steps take minutes.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print steps, tokens, memory and time without training.")]
 
 
@@ -131,6 +132,7 @@ def distill(
     workers: Workers = 1,
     seed: Seed = 0,
     resume: Resume = False,
+    compiled: Compile = False,
     dry_run: DryRun = False,
     part: Annotated[int | None, typer.Option(hidden=True, help="Deprecated: use --micro-batch.")] = None,
     own_rate: Annotated[float | None, typer.Option(hidden=True, help="Deprecated: use --tokenizer-lr-scale.")] = None,
@@ -159,7 +161,7 @@ def distill(
         precision=precision,
         seed=seed,
     )
-    _follow(chosen, images, output, workers, resume, dry_run)
+    _follow(chosen, images, output, workers, resume, dry_run, compiled)
 
 
 def _renamed(old: str, former: Any, new: str, value: Any) -> Any:
@@ -196,6 +198,7 @@ def recipe(
     ] = None,
     workers: Workers = 1,
     resume: Resume = False,
+    compiled: Compile = False,
     dry_run: DryRun = False,
 ) -> None:
     """Train by a recipe: the tokenizer, a model from scratch, a fine-tuned, retrofitted or distilled one.
@@ -205,26 +208,31 @@ def recipe(
     from pixtree.training.recipe import read_recipe
 
     chosen = read_recipe(name, [*(changes or ()), *(() if start is None else (f"model.start={start}",))])
-    _follow(chosen, data, output, workers, resume, dry_run)
+    _follow(chosen, data, output, workers, resume, dry_run, compiled)
 
 
-def _follow(chosen: "AnyRecipe", data: Path, output: Path, workers: int, resume: bool, dry_run: bool) -> None:
+def _follow(chosen: "AnyRecipe", data: Path, output: Path, workers: int, resume: bool, dry_run: bool, compiled: bool) -> None:
     """Train by a recipe under a progress bar, or print what it would cost."""
+    from pixtree.runtime.processes import joined
     from pixtree.training.recipe import GIVEN
     from pixtree.training.running import prepared, trained
 
+    first = joined().first
     run = prepared(chosen, str(data), workers=0 if dry_run else workers, weights=not dry_run)
-    typer.echo(run.text)
-    for note in chosen.notes:
-        typer.echo(f"note: {note}")
+    if first:
+        typer.echo(run.text)
+        for note in chosen.notes:
+            typer.echo(f"note: {note}")
+    if dry_run and not first:
+        return
     if dry_run:
         if getattr(getattr(chosen, "model", None), "start", None) == GIVEN:
             typer.echo("note: A training needs --start with the folder of an earlier run; this is measured with fresh weights.")
         _show_cost(run, workers)
         return
     output.mkdir(parents=True, exist_ok=True)
-    with Steps(run.plan.steps) as report:
-        found = trained(run, output, resume, report)
+    with Steps(run.plan.steps, hidden=not first) as report:
+        found = trained(run, output, resume, report, compiled=compiled)
     if found:
         measured = [f", {title} {found[key]:.1%}" for key, title in (("top1", "top-1"), ("mean_iou", "mIoU")) if key in found]
         tested = "".join(measured) + (f" of {found['tested']:.0f} held-out images" if measured else "")

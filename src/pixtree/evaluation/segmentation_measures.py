@@ -17,6 +17,7 @@ from torch.nn import functional
 from pixtree.evaluation.label_maps import IGNORED, LabelledImage
 from pixtree.evaluation.superpixel_comparison import method, warm_up
 from pixtree.kernels.image.cracks import boundary_pixels
+from pixtree.runtime.processes import gathered, interleaved, joined
 
 if TYPE_CHECKING:
     from pixtree.models.coarsening.coarse_vit import CoarseViT
@@ -127,12 +128,15 @@ def segmented(
     boundaries: bool = True,
     report: Callable[[int], None] = lambda count: None,
 ) -> Segmented:
-    """Measure at the size of the annotations; images are resized to squares of `size` pixels, as in training."""
+    """Measure at the size of the annotations; images are resized to squares of `size` pixels, as in training.
+
+    Processes that a launcher started share the images.
+    """
     was, config = segmenter.training, segmenter.model.pretrained_cfg
     segmenter.eval()
     mean, std = (torch.tensor(config[key]).view(3, 1, 1) for key in ("mean", "std"))
     total, edges = Confusion(np.zeros((segmenter.classes, segmenter.classes), np.int64)), []
-    for one in images:
+    for one in (images[place] for place in joined().places(len(images))):
         pixels, truth = torch.from_numpy(one.pixels()).permute(2, 0, 1)[None].float(), one.labels()
         image = functional.interpolate(pixels, (size, size), mode="bicubic", antialias=True).clamp(0, 255) / 255
         found = segmenter.predict(((image - mean) / std).to(next(segmenter.parameters()).device)).cpu()
@@ -141,7 +145,8 @@ def segmented(
         edges += [boundary_f(labels, truth)] if boundaries else []
         report(1)
     segmenter.train(was)
-    return Segmented(total, tuple(edges))
+    parts = gathered((total.counts, edges))
+    return Segmented(Confusion(sum(counts for counts, _ in parts)), tuple(interleaved([found for _, found in parts])))
 
 
 def majority(regions: Labels, truth: Labels, classes: int) -> NDArray[np.int64]:

@@ -5,7 +5,7 @@ from pixtree.lazy import lazy_names
 _HOMES = {
     "LabelledBatches": "segmenting",
     "Objective": "loop",
-    "Plan": "recipe",
+    "Plan": "schedule",
     "Segmentation": "segmenting",
     "load_segmenter": "segmenting",
     "prepared": "running",

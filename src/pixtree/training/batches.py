@@ -6,6 +6,7 @@ So runs can be resumed and shared among processes. Damaged images are skipped an
 import logging
 import random
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -18,25 +19,11 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from pixtree.images import checked
+from pixtree.runtime.processes import Share as Share
 
 DECODED = 256  # images kept in memory by `colour_image`
 MOST_DAMAGED = 50  # images in a row, after which the data and not an image is at fault
 log = logging.getLogger("pixtree")
-
-
-class Share(NamedTuple):
-    """The number of a process among all of them; each takes an equal share of every batch."""
-
-    rank: int = 0
-    ranks: int = 1
-
-    def of(self, batch: int) -> int:
-        """Samples of a batch that one process takes."""
-        if batch % self.ranks:
-            raise ValueError(
-                f"expected a batch that {self.ranks} processes can share equally, got {batch}; take a multiple of {self.ranks}"
-            )
-        return batch // self.ranks
 
 
 class Batches(Protocol):
@@ -178,9 +165,22 @@ class ImageBatches:
             collate_fn=self.collate,
             pin_memory=torch.cuda.is_available(),
         )
-        batches = iter(loader)
-        while True:
-            yield [next(batches) for _ in range(each)]
+        with reading_workers():
+            batches = iter(loader)
+            while True:
+                yield [next(batches) for _ in range(each)]
+
+
+@contextmanager
+def reading_workers() -> Iterator[None]:
+    """In this block, the death of a data worker raises one sentence."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "DataLoader worker" not in str(error):
+            raise
+        words = str(error).partition(". ")[0]
+        raise OSError(f"expected data workers to live, one ended ({words}); use fewer workers, or look at its message") from error
 
 
 class _MicroBatches:

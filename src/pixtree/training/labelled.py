@@ -6,9 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.data import DataLoader
 
 from pixtree.models.vit import PixtreeViT
-from pixtree.training.batches import Images, Item, Sample, together
+from pixtree.runtime.processes import gathered, interleaved, joined
+from pixtree.training.batches import Images, Item, Sample, reading_workers, together
 from pixtree.training.loop import Objective
 from pixtree.trees.partition import Partition
 
@@ -54,20 +56,30 @@ def counts_of(learner: Any) -> Callable[[Item], Tensor]:
     return counts
 
 
-def top1(learner: nn.Module, images: Images, batch: int = 32) -> float:
-    """Top-1 accuracy on held-out images."""
-    return float(correct(learner, images, batch).double().mean())
+def held_out(learner: nn.Module, images: Images, batch: int = 32, workers: int = 0) -> dict[str, float]:
+    """Top-1 accuracy and cross entropy on held-out images, and their number; processes share the images."""
+    right, losses = measured(learner, images, batch, workers)
+    return {"top1": float(right.double().mean()), "loss": float(losses.mean()), "tested": float(len(images))}
+
+
+def correct(learner: nn.Module, images: Images, batch: int = 32) -> Tensor:
+    """Whether the top class of each image is its label, (N,) bool."""
+    return measured(learner, images, batch)[0]
 
 
 @torch.no_grad()
-def correct(learner: nn.Module, images: Images, batch: int = 32) -> Tensor:
-    """Whether the top class of each image is its label, (N,) bool."""
+def measured(learner: nn.Module, images: Images, batch: int = 32, workers: int = 0) -> tuple[Tensor, Tensor]:
+    """Of each image, whether its top class is its label, (N,) bool, and its cross entropy, (N,) float64."""
     was, device = learner.training, next(learner.parameters()).device
     learner.eval()
-    right = []
-    for first in range(0, len(images), batch):
-        given = together([images[Sample(0, place)] for place in range(first, min(first + batch, len(images)))])
-        logits, _ = logits_of(learner, given._replace(images=given.images.to(device)))
-        right.append(logits.argmax(dim=1).cpu() == given.classes)
+    places = [Sample(0, place) for place in joined().places(len(images))]
+    own: list[tuple[bool, float]] = []
+    loader = DataLoader(images, batch, sampler=places, num_workers=workers, collate_fn=together)
+    with reading_workers():
+        for given in loader:
+            logits = logits_of(learner, given._replace(images=given.images.to(device)))[0].cpu()
+            losses = functional.cross_entropy(logits.double(), given.classes, reduction="none")
+            own += zip((logits.argmax(dim=1) == given.classes).tolist(), losses.tolist(), strict=True)
     learner.train(was)
-    return torch.cat(right)
+    found = interleaved(gathered(own))
+    return torch.tensor([hit for hit, _ in found]), torch.tensor([loss for _, loss in found], dtype=torch.float64)

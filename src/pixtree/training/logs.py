@@ -8,13 +8,16 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from pixtree.files import checked_target, replacing
-from pixtree.training.loop import Figures
+from pixtree.training.loop import HELD, VALIDATION_SECONDS, Figures
 
 LOG, BOARD = "log.jsonl", "tensorboard"
 # Figures of a log with their titles and whether the axis is logarithmic; panels without data are left out.
 PANELS = {
     "loss": ("loss", True),
+    "val_loss": ("loss on held-out images", True),
     "top1": ("top-1 of the batch", False),
+    "val_top1": ("top-1 on held-out images", False),
+    "val_mean_iou": ("mIoU on held-out images", False),
     "rate": ("learning rate", False),
     "tokens": ("tokens per image", False),
     "images_per_second": ("images per second", False),
@@ -43,7 +46,8 @@ class Log:
     def __call__(self, step: int, figures: Figures) -> Figures:
         """Write the figures of a step and its images per second; returns them."""
         now = time.monotonic()
-        line = {"step": step, **figures, "images_per_second": self.images / max(now - self.began, 1e-9)}
+        training = now - self.began - figures.get(VALIDATION_SECONDS, 0.0)
+        line = {"step": step, **figures, "images_per_second": self.images / max(training, 1e-9)}
         if "damaged" in figures:  # the mean over images
             line["damaged"] = round(figures["damaged"] * self.images)
         self.began = now
@@ -112,12 +116,13 @@ def _name(folder: Path, folders: Sequence[Path]) -> str:
 
 
 def summary(lines: Sequence[Figures]) -> dict[str, float]:
-    """Steps, and the means of the figures over the last tenth of a run."""
+    """Steps, the means of the figures over the last tenth of a run, and what the last validation measured."""
     last = lines[-max(1, len(lines) // 10) :]
     means = {
         key: sum(line[key] for line in last) / len(last) for key in PANELS if key != "rate" and all(key in line for line in last)
     }
-    return {"steps": float(lines[-1]["step"] + 1), **means}
+    held = {key: [line[key] for line in lines if key in line] for key in PANELS if key.startswith(HELD)}
+    return {"steps": float(lines[-1]["step"] + 1), **means, **{key: found[-1] for key, found in held.items() if found}}
 
 
 def plot_runs(logs: Mapping[str, Sequence[Figures]], path: str | Path) -> None:
@@ -127,7 +132,7 @@ def plot_runs(logs: Mapping[str, Sequence[Figures]], path: str | Path) -> None:
     except ImportError:
         raise ImportError("curves need matplotlib; run pip install 'pixtree[evaluate]'") from None
     checked_target(path)
-    shown = [key for key in PANELS if any(key in lines[0] for lines in logs.values())]
+    shown = [key for key in PANELS if any(key in line for lines in logs.values() for line in lines)]
     columns = min(3, len(shown))
     rows = -(-len(shown) // columns)
     figure = Figure(figsize=(4.6 * columns, 3.2 * rows + 0.5), layout="constrained")
@@ -138,8 +143,9 @@ def plot_runs(logs: Mapping[str, Sequence[Figures]], path: str | Path) -> None:
         axis.set_xlabel("step")
         axis.grid(alpha=0.3)
         for number, lines in enumerate(logs.values()):
-            width = 1 if key == "rate" else max(1, len(lines) // SMOOTHED)
-            _draw(axis, [(line["step"], line[key]) for line in lines if key in line], width, number)
+            points = [(line["step"], line[key]) for line in lines if key in line]
+            width = 1 if key == "rate" or key.startswith(HELD) else max(1, len(lines) // SMOOTHED)
+            _draw(axis, points, width, number, marker="o" if key.startswith(HELD) else "")
         if logarithmic and all(line[key] > 0 for lines in logs.values() for line in lines if key in line):
             axis.set_yscale("log")
             axis.yaxis.set_major_formatter("{x:g}")
@@ -152,10 +158,10 @@ def plot_runs(logs: Mapping[str, Sequence[Figures]], path: str | Path) -> None:
         figure.savefig(temporary, dpi=110, format=Path(path).suffix.lstrip(".") or "png")
 
 
-def _draw(axis: Any, points: Sequence[tuple[float, float]], width: int, number: int) -> None:
+def _draw(axis: Any, points: Sequence[tuple[float, float]], width: int, number: int, marker: str) -> None:
     """Single steps in a pale line, and means over `width` steps around each on top."""
     steps, values = [step for step, _ in points], [value for _, value in points]
     around = [values[max(0, place - width // 2) : place + (width + 1) // 2] for place in range(len(values))]
     means = [sum(some) / len(some) for some in around]
     axis.plot(steps, values, color=f"C{number % 10}", alpha=0.25, linewidth=0.8)
-    axis.plot(steps, means, color=f"C{number % 10}", linewidth=1.8)
+    axis.plot(steps, means, color=f"C{number % 10}", linewidth=1.8, marker=marker, markersize=3)

@@ -2,9 +2,11 @@
 
 import math
 import pickle
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,11 +16,13 @@ from torch.optim import SGD, AdamW, Optimizer
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from pixtree.files import checked_target, replacing
-from pixtree.training.batches import Batches, Share, seed_of
-from pixtree.training.recipe import Plan
+from pixtree.runtime.processes import Share, gathered, joined, needs_cpu, noticing_loss
+from pixtree.training.batches import Batches, seed_of
+from pixtree.training.schedule import Plan
 from pixtree.training.short_forms import upgraded
 
 SCALE = "lr_scale"  # timm's name for the factor of a group's rate
+HELD, VALIDATION_SECONDS = "val_", "val_seconds"  # how the figures of a validation are named in logs
 Figures = dict[str, float]
 
 
@@ -29,10 +33,11 @@ class Objective(nn.Module):
 
 
 class Progress(NamedTuple):
-    """The loss of every step, and the averaged weights if the plan asked for them."""
+    """The loss of every step, the averaged weights if the plan asked for them, and what the last validation measured."""
 
     losses: list[float]
     averaged: nn.Module | None
+    measured: Figures | None
 
 
 def train(
@@ -44,24 +49,50 @@ def train(
     resume: bool = False,
     settings: dict[str, Any] | None = None,
     report: Callable[[int, Figures], None] = lambda step, figures: None,
+    validate: Callable[[nn.Module], Figures] | None = None,
+    compiled: bool = False,
 ) -> Progress:
     """Minimise an objective; the learner ends with the last weights.
 
     The batch of a step, and everything random in it, follows from the seed and the step. checkpoint: a file that is replaced
     every `plan.every` steps and at the end. resume: continue from it; `settings` and the plan must be those that it was written
-    with. report: called after every step, in the first process. Started by `torchrun` or `accelerate launch`, processes share
-    every batch.
+    with. report: called after every step, in the first process. validate: called in all processes, with the weights that would be
+    kept, every `plan.validation_steps` steps and after the last. compiled: run the objective through torch.compile. Started by
+    `torchrun` or `accelerate launch`, processes share every batch.
     """
     if checkpoint is not None:
         checked_target(checkpoint)
+    with noticing_loss("continue from the last checkpoint (--resume)"):
+        return _trained(objective, batches, plan, checkpoint, resume, settings or {}, report, validate, compiled)
+
+
+def _trained(
+    objective: Objective,
+    batches: Batches,
+    plan: Plan,
+    checkpoint: str | Path | None,
+    resume: bool,
+    settings: dict[str, Any],
+    report: Callable[[int, Figures], None],
+    validate: Callable[[nn.Module], Figures] | None,
+    compiled: bool,
+) -> Progress:
     accelerator = _accelerator(plan)
-    share = Share(accelerator.process_index, accelerator.num_processes)
+    share = _share(accelerator)
     torch.manual_seed(plan.seed)
-    learner, about = objective.learner, {"plan": plan.record(), **(settings or {})}
-    wrapped, optimiser = accelerator.prepare(objective, optimiser_of(learner, plan))
+    learner, about = objective.learner, {"plan": plan.record(), **settings}
+    optimiser = optimiser_of(learner.to(accelerator.device), plan)
     average = AveragedModel(learner, multi_avg_fn=_moving(plan.average)) if plan.average else None
     losses = restored(checkpoint, learner, optimiser, average, about) if resume else []
     source = batches.starting(len(losses), share)
+    if len(losses) < plan.steps and share.ranks > 1:
+        first = next(source)
+        source = chain([first], source)
+        _expect_idle(accelerator, objective, first)
+    if compiled:
+        objective.compile()
+    wrapped, optimiser = accelerator.prepare(objective, optimiser)
+    measured: Figures | None = None
     for step in range(len(losses), plan.steps):
         for group in optimiser.param_groups:
             group["lr"] = plan.rate_at(step) * group.get(SCALE, 1.0)
@@ -72,12 +103,17 @@ def train(
             raise ValueError(f"the loss must stay finite, got {figures['loss']} at step {step}; lower the learning rate")
         if average is not None:
             average.update_parameters(learner)
+        if validate is not None and plan.validates_after(step):
+            began = time.monotonic()
+            measured = validate(learner if average is None else average.module)
+            held = {f"{HELD}{name}": value for name, value in measured.items()}
+            figures |= held | {VALIDATION_SECONDS: time.monotonic() - began}
         losses.append(figures["loss"])
-        if share.rank == 0:
+        if share.first:
             report(step, {**figures, "rate": plan.rate_at(step)})
             if checkpoint is not None and (len(losses) % plan.every == 0 or len(losses) == plan.steps):
                 _store(checkpoint, learner, optimiser, average, about, losses)
-    return Progress(losses, None if average is None else average.module)
+    return Progress(losses, None if average is None else average.module, measured)
 
 
 def _moving(decay: float) -> Any:
@@ -88,12 +124,41 @@ def _moving(decay: float) -> Any:
 def _accelerator(plan: Plan) -> Any:
     """The processes, devices and precision of a run."""
     try:
-        from accelerate import Accelerator, DistributedDataParallelKwargs
+        from accelerate import Accelerator
     except ImportError:
         raise ImportError("training needs accelerate; run pip install 'pixtree[train]'") from None
-    # Some parameters have no gradient in some objectives, and the processes would wait for it otherwise.
-    handlers = [DistributedDataParallelKwargs(find_unused_parameters=True)]
-    return Accelerator(mixed_precision="bf16" if plan.precision == "bfloat16" else "no", kwargs_handlers=handlers)
+    joined()  # before accelerate, which does not connect processes on CPUs unless a variable asks for that
+    return Accelerator(cpu=needs_cpu(), mixed_precision="bf16" if plan.precision == "bfloat16" else "no")
+
+
+def _share(accelerator: Any) -> Share:
+    """This process among those of the run, on which accelerate must agree: otherwise, each would train a copy alone."""
+    share = joined()
+    if accelerator.num_processes != share.ranks:
+        raise ValueError(
+            f"expected {share.ranks} connected processes, accelerate has {accelerator.num_processes}; start them with torchrun"
+        )
+    return share
+
+
+def _expect_idle(accelerator: Any, objective: Objective, given: list[Any]) -> None:
+    """Let processes look for parameters without gradients if this objective has some; they would wait for these otherwise.
+
+    That costs a pass over the graph in every step, so one backward pass decides before the first.
+    """
+    from accelerate import DistributedDataParallelKwargs
+    from accelerate.utils import send_to_device
+
+    objective.to(accelerator.device)
+    kept = {name: one.clone() for name, one in objective.named_buffers()}
+    with accelerator.autocast():
+        loss = objective(send_to_device(given[0], accelerator.device))["loss"]
+    loss.backward()
+    idle = any(one.requires_grad and one.grad is None for one in objective.parameters())
+    objective.zero_grad()
+    for name, one in objective.named_buffers():
+        one.copy_(kept[name])
+    accelerator.ddp_handler = DistributedDataParallelKwargs(find_unused_parameters=any(gathered(idle)))
 
 
 def _step(accelerator: Any, wrapped: nn.Module, optimiser: Any, given: list[Any], plan: Plan) -> Figures:
@@ -176,7 +241,7 @@ def restored(
     if path is None or not Path(path).is_file():
         raise FileNotFoundError(f"expected a checkpoint to resume from, found no file {str(path)!r}; start without resuming")
     try:
-        state = torch.load(path, weights_only=True)
+        state = torch.load(path, map_location="cpu", weights_only=True)
         stored = upgraded(state["about"], about)
     except (RuntimeError, EOFError, KeyError, AttributeError, TypeError, pickle.UnpicklingError, OSError) as error:
         raise ValueError(

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,12 +12,13 @@ from torch import Tensor, nn
 
 from pixtree.evaluation.label_maps import labelled_set
 from pixtree.files import replacing, write_json
+from pixtree.runtime.processes import gathered, joined, noticing_loss
 from pixtree.tokenizer.tokenizer import region_encoder
 from pixtree.tokenizer.weights import save_weights
 from pixtree.training.augmentation import LabelledChanges, Mixed, mixture_of, plain_transform, training_transform
 from pixtree.training.batches import Batches, ByTokens, ImageBatches, Images, RandomCrops, SampleOrder, Share
 from pixtree.training.distillation import Distillation, keep_student, student_of, teacher_of
-from pixtree.training.labelled import Classification, counts_of, top1
+from pixtree.training.labelled import Classification, counts_of, held_out
 from pixtree.training.learners import keep, learner_of
 from pixtree.training.logs import LOG, Log, read_log
 from pixtree.training.loop import Figures, Objective, Progress, train
@@ -25,17 +26,18 @@ from pixtree.training.recipe import (
     AnyRecipe,
     ClassificationRecipe,
     DistillationRecipe,
-    Plan,
     Recipe,
     SegmentationRecipe,
     TokenizerRecipe,
 )
 from pixtree.training.reconstruction import ENCODER, RECIPE, Pretraining, preset_of
+from pixtree.training.schedule import Plan
 from pixtree.training.segmenting import LabelledBatches, LayeredSegmenter, Segmentation, keep_segmenter, mean_iou
 from pixtree.training.sources import folder_reader, image_files, learned_files, names_of, refuse_validation_photos, source_of
 
 CHECKPOINT, RESULT = "checkpoint.pt", "result.json"
 TRIED, PASSES = 4, 2  # images at a time that a dry run measures, and timed passes, after one that compiles and fills caches
+RESULTS = {"loss": "held_out_loss"}  # names of held-out figures in result.json, next to the losses of training
 STATES = {"adamw": 2, "lamb": 2, "sgd": 1}  # numbers that an optimiser keeps per weight
 
 
@@ -49,7 +51,7 @@ class Run:
     plan: Plan
     images: int
     keep: Callable[[nn.Module, Path], None]
-    test: Callable[[nn.Module], Figures] = field(default=lambda learner: {})
+    test: Callable[[nn.Module], Figures] | None = None  # on held-out images, by all processes together
 
     @property
     def text(self) -> str:
@@ -63,13 +65,21 @@ class Run:
 
 def prepared(recipe: AnyRecipe, data: str, *, workers: int = 0, weights: bool = True) -> Run:
     """Check everything, and create the model; nothing is written. Without `weights` a start is not loaded, for a dry run."""
+    joined().of(recipe.schedule.batch)
     if isinstance(recipe, TokenizerRecipe):
-        return _reconstruction(recipe, data)
-    if isinstance(recipe, ClassificationRecipe):
-        return _classification(recipe, data, workers, weights)
-    if isinstance(recipe, DistillationRecipe):
-        return _distillation(recipe, data, workers, weights)
-    return _segmentation(recipe, data, weights)
+        run = _reconstruction(recipe, data)
+    elif isinstance(recipe, ClassificationRecipe):
+        run = _classification(recipe, data, workers, weights)
+    elif isinstance(recipe, DistillationRecipe):
+        run = _distillation(recipe, data, workers, weights)
+    else:
+        run = _segmentation(recipe, data, weights)
+    if run.test is None and run.plan.validation_steps is not None:
+        raise ValueError(
+            f"expected held-out images for schedule.validation, {recipe.task} has none in {data!r}; put them into a folder val "
+            "next to train if the task has classes, or remove schedule.validation"
+        )
+    return run
 
 
 def _reconstruction(recipe: TokenizerRecipe, data: str) -> Run:
@@ -119,7 +129,7 @@ def _classification(recipe: ClassificationRecipe, data: str, workers: int, weigh
         recipe.plan(len(images)),
         len(images),
         lambda learned, folder: keep(learned, model, folder),
-        lambda learned: {} if held is None else {"top1": top1(learned, held), "tested": float(len(held))},
+        None if held is None else lambda learned: held_out(learned, held, workers=workers),
     )
 
 
@@ -185,24 +195,42 @@ def _distillation(recipe: DistillationRecipe, data: str, workers: int, weights: 
     )
 
 
-def fitted(run: Run, checkpoint: Path, resume: bool, report: Callable[[int, Figures], None]) -> Progress:
+def fitted(run: Run, checkpoint: Path, resume: bool, report: Callable[[int, Figures], None], *, compiled: bool = False) -> Progress:
     """Train with a checkpoint that knows the recipe."""
-    settings = {"recipe": run.recipe.model_dump(mode="json"), "pictures": run.images}
-    batches = run.batches(None)
-    return train(run.objective, batches, run.plan, checkpoint=checkpoint, resume=resume, settings=settings, report=report)
+    return train(
+        run.objective,
+        run.batches(None),
+        run.plan,
+        checkpoint=checkpoint,
+        resume=resume,
+        settings={"recipe": run.recipe.model_dump(mode="json"), "pictures": run.images},
+        report=report,
+        validate=run.test,
+        compiled=compiled,
+    )
 
 
-def trained(run: Run, folder: Path, resume: bool, report: Callable[[int, Figures], None]) -> dict[str, Any]:
-    """Train, write the model, the recipe and the log into the folder, and return the figures that result.json keeps."""
-    import yaml
-    from accelerate import PartialState
+def trained(
+    run: Run, folder: Path, resume: bool, report: Callable[[int, Figures], None], *, compiled: bool = False
+) -> dict[str, Any]:
+    """Train, write the model, the recipe and the log into the folder, and return the figures that result.json keeps.
 
-    first = PartialState().is_main_process
+    Of several processes, the first writes, and the others return when it has: what follows finds the files.
+    """
     with Log(folder / LOG, images=run.plan.batch, resume=resume) as log:
-        done = fitted(run, folder / CHECKPOINT, resume, lambda step, figures: report(step, log(step, figures)))
-    if not first:
-        return {}
+        done = fitted(run, folder / CHECKPOINT, resume, lambda step, figures: report(step, log(step, figures)), compiled=compiled)
     learned = (done.averaged or run.objective.learner).eval()
+    with noticing_loss("continue from the last checkpoint (--resume)"):
+        measured = done.measured or ({} if run.test is None else run.test(learned))
+        result = _kept(run, folder, learned, done.losses, measured) if joined().first else {}
+        gathered(None)
+    return result
+
+
+def _kept(run: Run, folder: Path, learned: nn.Module, losses: list[float], measured: Figures) -> dict[str, Any]:
+    """Write the model, the recipe and the result, which is returned."""
+    import yaml
+
     run.keep(learned, folder)
     with replacing(folder / RECIPE) as temporary:
         text = yaml.safe_dump(run.recipe.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
@@ -212,10 +240,10 @@ def trained(run: Run, folder: Path, resume: bool, report: Callable[[int, Figures
         "about": run.recipe.about,
         "pictures": run.images,
         "steps": run.plan.steps,
-        **ends_of(done.losses),
+        **ends_of(losses),
         "damaged": int(sum(line.get("damaged", 0) for line in lines)),
         "seconds": sum(run.plan.batch / line["images_per_second"] for line in lines),
-        **run.test(learned),
+        **{RESULTS.get(name, name): value for name, value in measured.items()},
     }
     write_json(folder / RESULT, result, indent=1)
     return result

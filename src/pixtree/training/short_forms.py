@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pixtree.training.recipe import RENAMED, DistillationRecipe, TokenizerRecipe, checked_recipe, read_values, with_new_names
+from pixtree.training.recipe import DistillationRecipe, TokenizerRecipe, checked_recipe, read_values
+from pixtree.training.schedule import RENAMED, with_new_names
 
 PRESETS = {"default": "tokenizer_laptop", "paper": "tokenizer"}  # recipes that the presets of the tokenizer start from
 STEPS, WARMUP = 400, 20  # of the default preset; the paper counts epochs and has no warm-up

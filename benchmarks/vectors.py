@@ -2,7 +2,7 @@
 
     PIXTREE_DATA=... python benchmarks/vectors.py            # all of it, one after the other
     python benchmarks/vectors.py quality     # DiffVG's five at budgets, beside vtracer and the paper's pipeline; the plot
-    python benchmarks/vectors.py release     # the same five compared with the authors' released demo (PIXTREE_RELEASE)
+    python benchmarks/vectors.py release CHECKOUT  # the same five compared with the authors' released demo
     python benchmarks/vectors.py renderers   # DiffVG's five in resvg and librsvg: hairlines, and polygons pixel by pixel
     python benchmarks/vectors.py others      # photos on which nothing was tuned, beside vtracer at equal bytes
     python benchmarks/vectors.py speed       # seconds beside vtracer's defaults and version 0.1 (PIXTREE_BEFORE), in turn
@@ -10,7 +10,7 @@
     python benchmarks/vectors.py pictures    # drawings with enlarged parts, for the documentation
 
 Records go to benchmarks/results, pictures to docs/pictures. librsvg and potrace are programs (librsvg2-bin, potrace).
-PIXTREE_RELEASE names a checkout of the authors' repository dsb-ifi/dHT; without it, running everything leaves `release` out.
+CHECKOUT is the folder of a checkout of the authors' repository dsb-ifi/dHT; without arguments, `release` is left out.
 """
 
 import importlib
@@ -164,14 +164,15 @@ RELEASE_COLUMNS = [
     ["psnr", "PSNR dB", ".2f"],
     ["psnr_of_mean", "PSNR of the mean error, dB", ".2f"],
     ["ssim", "SSIM", ".4f"],
-    ["seconds", "Seconds", ".1f"],
 ]
 MULTIPLE = 32  # the demo takes sides that its encoder and the squares below its paths divide
 
 
-def released_demo(checkout: str) -> Method:
+def released_demo(checkout: Path) -> Method:
     """The raster-to-vector model of the authors' repository with its weights and default options."""
-    sys.path.insert(0, checkout)
+    if not (checkout / "dht" / "models.py").is_file():
+        raise SystemExit(f"expected a checkout of the authors' repository dsb-ifi/dHT, {str(checkout)!r} is none; check the folder")
+    sys.path.insert(0, str(checkout))
     model = importlib.import_module("dht.models").load_dht_ras2vec(normalize=True)
 
     def convert(picture: np.ndarray) -> str:
@@ -185,17 +186,18 @@ def released_demo(checkout: str) -> Method:
     return Method("released demo", lambda picture: picture, convert)
 
 
-def release() -> None:
+def release(checkout: Path) -> None:
     """The authors' demo on DiffVG's five, and our drawings and the paper's pipeline with as many paths on each."""
-    if "PIXTREE_RELEASE" not in os.environ:
-        raise SystemExit("PIXTREE_RELEASE must name a checkout of the authors' repository dsb-ifi/dHT, it is not set; set it first")
-    demo = released_demo(os.environ["PIXTREE_RELEASE"])
+    demo = released_demo(checkout)
     rows: list[dict[str, Any]] = []
     for path in watched(folder_of("diffvg5"), "release"):
         (first,) = compare([path], [demo], ())
         paths = int(first["paths"])
         ours = [own_method("paper, as many paths", paths=paths, style="paper"), own_method("pixtree, as many paths", paths=paths)]
         rows += [first, *compare([path], ours, ())]
+        print(f"{path.name}: {paths} paths", flush=True)
+    for row in rows:
+        del row["seconds"]  # nothing else takes turns with them
     rows.sort(key=lambda row: row["method"], reverse=True)
     notes = [
         "The demo chooses its own number of paths, over a background of squares of 32 px that are not counted; it has its default "
@@ -203,7 +205,7 @@ def release() -> None:
     ]
     table = [{"image": "all five", **row} for row in summary(rows)]
     title = "Drawings compared with the authors' released demo"
-    record("vectors_release", "release", title, columns=RELEASE_COLUMNS, rows=[*table, *rows], notes=notes, bars=[])
+    record("vectors_release", "release CHECKOUT", title, columns=RELEASE_COLUMNS, rows=[*table, *rows], notes=notes, bars=[])
 
 
 # Two renderers
@@ -407,7 +409,6 @@ def large(rounds: int = 2) -> None:
 
 PARTS = {
     "quality": quality,
-    "release": release,
     "renderers": renderers,
     "others": others,
     "speed": speed,
@@ -417,11 +418,18 @@ PARTS = {
 
 
 def main(arguments: Sequence[str]) -> None:
+    if list(arguments[:1]) == ["release"]:
+        if len(arguments) != 2:
+            raise SystemExit("release needs a checkout of the authors' repository dsb-ifi/dHT; give its folder")
+        release(Path(arguments[1]))
+        return
     unknown = [name for name in arguments if name not in PARTS]
     if unknown:
-        raise SystemExit(f"a part of this benchmark is one of {', '.join(PARTS)}, got {unknown[0]!r}; choose some of these or none")
+        raise SystemExit(
+            f"a part of this benchmark is one of release, {', '.join(PARTS)}, got {unknown[0]!r}; choose some of these or none"
+        )
     vectorize(np.zeros((8, 8, 3), np.uint8))  # compile outside the clock
-    for name in arguments or (part for part in PARTS if part != "release" or "PIXTREE_RELEASE" in os.environ):
+    for name in arguments or PARTS:
         PARTS[name]()
 
 

@@ -9,6 +9,8 @@ import socket
 from commands import invoke
 from forked import PROCESSES
 
+LIMIT = 300  # seconds, for a machine that does other work as well
+
 
 def command(arguments, output, environment, killed_after):
     """Run a command in this process; leave its exit code and what it printed in a file. The first process may die after a step."""
@@ -57,6 +59,6 @@ def done(arguments, folder, ranks=2):
     """Exit code, stdout and stderr of every process of a command."""
     processes, outputs = started(arguments, folder, ranks)
     for one in processes:
-        one.join(120)
+        one.join(LIMIT)
     assert [one.exitcode for one in processes] == [0] * ranks
     return [json.loads(output.read_text()) for output in outputs]

@@ -13,7 +13,7 @@ import pixtree
 from pixtree.cli.main import app
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
-from pixtree.training.batches import ImageBatches, Images, Sample, SampleOrder, Share
+from pixtree.training.batches import Images, Sample, SampleBatches, SampleOrder, Share
 from pixtree.training.distillation import Distillation, divergence, patch_shares, relative_error
 from pixtree.training.logs import read_log
 from pixtree.training.loop import train
@@ -126,12 +126,12 @@ def test_images_are_seeded_by_sample_and_damaged_ones_are_skipped(folder):
     assert not torch.equal(first.images, found[Sample(1, 0)].images)
     broken = next(place for place in range(4) if reader.filename(place, basename=True) == "broken.png")
     assert int(found[Sample(0, broken)].damaged) == 1
-    steps = ImageBatches(found, SampleOrder(4, 4), micro_batch=2).starting(0, Share())
+    steps = SampleBatches(found, SampleOrder(4, 4), micro_batch=2).starting(0, Share())
     batches = next(steps)
     assert [tuple(one.images.shape) for one in batches] == [(2, 2), (2, 2)]
     assert sum(int(one.damaged.sum()) for one in batches) == 1
     assert torch.equal(
-        next(steps)[0].images, next(ImageBatches(found, SampleOrder(4, 4), micro_batch=2).starting(1, Share()))[0].images
+        next(steps)[0].images, next(SampleBatches(found, SampleOrder(4, 4), micro_batch=2).starting(1, Share()))[0].images
     )
 
 

@@ -7,9 +7,10 @@ import time
 import pytest
 import torch
 from forked import PROCESSES
-from small_run import STEPS, write_losses
+from small_run import STEPS, Classes, Images, write_losses
 from torch import nn
 
+from pixtree.training import loop
 from pixtree.training.batches import SampleOrder, Share, micro_batches
 from pixtree.training.loop import SCALE, Objective, _expect_idle, parameter_groups, train
 from pixtree.training.recipe import Plan
@@ -108,7 +109,7 @@ def test_held_out_data_are_measured_between_steps_and_change_nothing():
 
     def validate(learner):
         torch.rand(3)
-        seen.append(float(next(learner.parameters()).sum()))
+        seen.append(float(next(learner.parameters()).detach().sum()))
         return {"loss": float(len(seen))}
 
     lines = []
@@ -187,6 +188,20 @@ def test_rates_fall_towards_the_stem_and_named_parameters_have_their_own():
 def test_a_plan_that_cannot_be_is_refused(changes, words):
     with pytest.raises(ValueError, match=words):
         Plan(**changes)
+
+
+@pytest.mark.parametrize(
+    ("made", "data", "compiler"), [(Fit, Rows, "eager"), pytest.param(Classes, Images, "inductor", marks=pytest.mark.slow)]
+)
+def test_a_compiled_run_has_the_losses_of_the_run(monkeypatch, made, data, compiler):
+    monkeypatch.setattr(loop, "COMPILER", compiler)
+    torch._dynamo.reset()
+    compilations = torch._dynamo.utils.counters["stats"]
+    plan, objectives = Plan(steps=3, rate=1e-3, warmup_steps=1), [made(), made()]
+    curves = [train(one, data(), plan, compiled=compiled).losses for one, compiled in zip(objectives, (False, True), strict=True)]
+    assert compilations["unique_graphs"] > 0
+    assert curves[1] == pytest.approx(curves[0], abs=1e-5)
+    assert objectives[0].learner.state_dict().keys() == objectives[1].learner.state_dict().keys()
 
 
 @pytest.mark.parametrize("optimiser", ["lamb", "sgd"])

@@ -1,5 +1,8 @@
 """Reconstruction pretraining: exact resumption, seeds, losses that teach, the command."""
 
+import json
+import shutil
+
 import pytest
 import torch
 from commands import invoke
@@ -10,7 +13,8 @@ from pixtree.cli.main import app
 from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, Options, region_encoder
 from pixtree.tokenizer.weights import load_weights
 from pixtree.training import reconstruction, short_forms
-from pixtree.training.batches import RandomCrops
+from pixtree.training.batches import Crops, RandomCrops, Sample
+from pixtree.training.logs import read_log
 from pixtree.training.recipe import Plan, Reconstruction
 from pixtree.training.reconstruction import (
     Pretraining,
@@ -50,6 +54,43 @@ def test_small_images_are_enlarged_and_grey_ones_get_colours(tmp_path):
     batch = RandomCrops(image_files(tmp_path), 1, 24)[0]
     assert batch.shape == (1, 3, 24, 24)
     assert torch.equal(batch[0, 0], batch[0, 2])
+
+
+def test_a_damaged_image_is_replaced_by_the_next_one(folder, caplog):
+    (folder / "broken.png").write_bytes(b"no picture")
+    crops = Crops(image_files(folder), 24)
+    damaged = [path.name for path in crops.files].index("broken.png")
+    assert torch.equal(crops[Sample(0, damaged)], crops[Sample(0, (damaged + 1) % 3)])
+    assert "skipped a damaged image, broken.png" in caplog.text
+
+
+def test_held_out_images_are_reconstructed_between_steps(folder, tmp_path):
+    data = tmp_path / "data"
+    for part in ("train", "val"):
+        shutil.copytree(folder, data / part, ignore=shutil.ignore_patterns("data"))
+    changes = [word for one in ("batch=1", "epochs=2", "validation=1") for word in ("--set", f"schedule.{one}")]
+    arguments = ["train", "recipe", "tokenizer_laptop", str(data), "-o", str(tmp_path / "run"), "--workers", "0", *changes]
+    result = invoke(app, [*arguments, "--set", "encoder.crop=24", "--set", "encoder.tokens=6"])
+    assert result.exit_code == 0, result.output
+    found = [line.get("val_loss") for line in read_log(tmp_path / "run" / "log.jsonl")]
+    assert [one is None for one in found] == [True, False, True, False]
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["held_out_loss"] == found[-1]
+    refused = invoke(app, [*arguments[:3], str(folder), *arguments[4:]])
+    assert "expected held-out images for schedule.validation, tokenizer has none" in refused.stderr
+
+
+def test_the_papers_preset_takes_a_batch_that_ends_in_days():
+    recipe = tokenizer_recipe("paper", images=1_281_167)
+    assert (recipe.schedule.batch, recipe.plan(1_281_167).steps) == (256, 50_046)
+
+
+def test_the_command_prints_what_a_run_would_cost(folder, tmp_path):
+    arguments = ["train", "tokenizer", str(folder), "-o", str(tmp_path / "w.safetensors"), "--size", "24", "--tokens", "6"]
+    result = invoke(app, [*arguments, "--dry-run"])
+    assert result.exit_code == 0, result.output
+    assert "2 images, 400 steps of 4" in result.stdout
+    assert "time: " in result.stdout
+    assert list(tmp_path.glob("w.*")) == []
 
 
 def test_the_rate_rises_and_falls():

@@ -1,12 +1,14 @@
 """Logs and their curves: both forms have every step once, and runs are drawn side by side."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from commands import invoke
 from PIL import Image
 
 from pixtree.cli.main import app
+from pixtree.training import logs
 from pixtree.training.logs import Log, logs_of, read_log, summary
 
 
@@ -49,6 +51,19 @@ def test_runs_are_drawn_side_by_side(tmp_path):
         assert min(picture.size) > 400
         colours = {colour for _, colour in picture.convert("RGB").getcolors(1 << 20)}
     assert {(31, 119, 180), (255, 127, 14)} <= colours  # a line of each run
+
+
+def test_measurements_between_steps_have_panels_and_last_figures(tmp_path, monkeypatch):
+    clock = iter([0.0, 2.0, 54.0, 56.0, 108.0])
+    monkeypatch.setattr(logs, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    with Log(tmp_path / "log.jsonl", images=4) as log:
+        for step in range(4):
+            held = {"val_top1": step / 10, "val_loss": 1.0, "val_seconds": 50.0} if step % 2 else {}
+            assert log(step, {"loss": 1.0, "rate": 1e-3, **held})["images_per_second"] == 2  # without the measurement
+    found = summary(read_log(tmp_path / "log.jsonl"))
+    assert (found["val_top1"], found["val_loss"]) == (0.3, 1.0)
+    result = invoke(app, ["runs", str(tmp_path), "-o", str(tmp_path / "curves.png")])
+    assert "val top1 0.3" in result.stdout
 
 
 def test_runs_are_named_by_what_tells_them_apart(tmp_path):

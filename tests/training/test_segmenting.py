@@ -79,7 +79,8 @@ def folder(tmp_path):
 def test_crops_follow_from_seed_and_step(folder):
     images = labelled_set(folder, "camvid", "train").images
     batches = LabelledBatches(images, (48, 48), (0.5,) * 3, (0.5,) * 3, batch=3, micro_batch=2, seed=1)
-    first, again = (next(batches.starting(5, Share())) for _ in range(2))
+    read = LabelledBatches(images, (48, 48), (0.5,) * 3, (0.5,) * 3, batch=3, micro_batch=2, seed=1, workers=1)
+    first, again = (next(one.starting(5, Share())) for one in (batches, read))
     assert [len(one.images) for one in first] == [2, 1]
     assert all(torch.equal(a.images, b.images) and torch.equal(a.truth, b.truth) for a, b in zip(first, again, strict=True))
     assert first[0].images.shape == (2, 3, 48, 48)

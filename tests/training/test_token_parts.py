@@ -5,7 +5,7 @@ import torch
 from generated_pictures import class_folders
 
 from pixtree.training.augmentation import Mixed, plain_transform
-from pixtree.training.batches import ByTokens, ImageBatches, Images, SampleOrder, Share, together
+from pixtree.training.batches import ByTokens, Images, SampleBatches, SampleOrder, Share, together
 from pixtree.training.labelled import Classification, counts_of
 from pixtree.training.learners import learner_of
 from pixtree.training.loop import train
@@ -23,7 +23,7 @@ def small(**changes):
 
 def batches_of(folder, collate=together):
     images = Images(source_of(str(class_folders(folder, 2, 4))).learned, plain_transform(40, CONFIG))
-    return ImageBatches(images, SampleOrder(8, 8), collate=collate)
+    return SampleBatches(images, SampleOrder(8, 8), collate=collate)
 
 
 def test_micro_batches_keep_to_their_tokens_and_hold_every_image_once(tmp_path):

@@ -11,7 +11,7 @@ from pixtree.cli import evaluate_models, evaluate_paper
 from pixtree.cli.errors import UsageError, reported
 from pixtree.cli.options import ImageSize, ModelName, RegionCount, SideRule, WeightsFile, parsed_counts
 from pixtree.cli.progress import Progress
-from pixtree.cli.tables import Limit, Methods, Output, Plot, Split, Tokens, check_outputs, named, show, write
+from pixtree.cli.tables import Limit, Methods, Output, Plot, Split, Tokens, check_outputs, named, refuse_several, show, write
 
 if TYPE_CHECKING:
     from pixtree.evaluation.annotated_photos import AnnotatedPhoto, LabelFolder
@@ -141,6 +141,7 @@ def superpixels(
     plot: Plot = None,
 ) -> None:
     """Benchmark superpixel methods against human annotations."""
+    refuse_several("superpixels")
     counts, names, given = parsed_counts(tokens, "--tokens"), _words(methods), _named_folders(labels or [])
     known = (*names, *given)
     if reference is not None and reference not in known:
@@ -184,6 +185,7 @@ def vectors(
     plot: Plot = None,
 ) -> None:
     """Measure drawings of the images of a folder: error, similarity, paths, bytes, seconds."""
+    refuse_several("vectors")
     from pixtree.cli.jobs import expanded
 
     images = expanded([folder])
@@ -225,6 +227,7 @@ def oracle(
     plot: Plot = None,
 ) -> None:
     """Measure the best mIoU that partitions allow: every region takes its majority class, and nothing is trained."""
+    refuse_several("oracle")
     counts, names = parsed_counts(tokens, "--tokens"), _words(methods)
     check_outputs(output, plot)
     from pixtree.evaluation.label_maps import labelled_set
@@ -303,6 +306,7 @@ def salient(
     plot: Plot = None,
 ) -> None:
     """Benchmark salient objects, found without training: the model's own tokens, and its features pooled into regions."""
+    refuse_several("salient")
     check_outputs(output, plot)
     from pixtree.evaluation.label_maps import labelled_set
     from pixtree.evaluation.records import markdown_table

@@ -11,7 +11,7 @@ import typer
 from pixtree.cli.errors import UsageError, reported
 from pixtree.cli.options import grouped
 from pixtree.cli.progress import Progress
-from pixtree.cli.tables import Limit, Output, Plot, check_outputs, named, show, write
+from pixtree.cli.tables import Limit, Output, Plot, check_outputs, named, refuse_several, show, write
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -94,9 +94,11 @@ class Settings:
         draw: Callable[[Path], None],
     ) -> None:
         """Print a table, and write its record and its plot if they were asked for."""
+        from pixtree.runtime.processes import joined
+
         show(columns, rows)
         write(self.output, title, command, columns, rows, notes)
-        if self.plot is not None:
+        if self.plot is not None and joined().first:
             draw(self.plot)
 
 
@@ -248,6 +250,7 @@ def efficiency(
     settings: Timing,
 ) -> None:
     """Measure images per second of a model and of its variants, which take turns on the same images; weights may be random."""
+    refuse_several("efficiency")
     if rounds < 1:
         raise UsageError(f"expected at least one round, got {rounds}; try 7")
     from pixtree.evaluation.classification import image_side

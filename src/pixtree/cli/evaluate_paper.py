@@ -11,7 +11,7 @@ from pixtree.cli.errors import UsageError, reported
 from pixtree.cli.evaluate_models import PREPARED, Data, Model, Settings, SmallBatches, checked, reporter, title_of
 from pixtree.cli.options import grouped
 from pixtree.cli.progress import Progress
-from pixtree.cli.tables import Limit, Output, Plot, check_outputs, named, show, write
+from pixtree.cli.tables import Limit, Output, Plot, check_outputs, named, refuse_several, show, write
 
 
 @reported()
@@ -91,6 +91,7 @@ def tokenizer(
     plot: Plot = None,
 ) -> None:
     """Measure how well pretrained tokenizers reconstruct images: MSE and SSIM of W f* over their regions."""
+    refuse_several("tokenizer")
     check_outputs(output, plot)
     if size is not None and size < 8:
         raise UsageError(f"expected a side of at least 8 pixels, got {size}; try 224")

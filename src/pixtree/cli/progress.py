@@ -1,6 +1,7 @@
 """Progress: a bar as soon as work takes longer than a second, lines or a table of results, and silence for programs."""
 
 import logging
+import os
 import sys
 import threading
 from collections.abc import Mapping
@@ -24,8 +25,8 @@ class Progress:
     Lines appear at once, but several images in a terminal become a table at the end: the bar would stand between the lines.
     """
 
-    def __init__(self, total: int | None, *, as_json: bool = False, hidden: bool = False) -> None:
-        self.total, self.as_json, self.hidden = total, as_json, hidden
+    def __init__(self, total: int | None, *, as_json: bool = False) -> None:
+        self.total, self.as_json = total, as_json
         self.rows: list[tuple[str, str]] = []
         self.bar: Any = None
         self.task: TaskID | None = None
@@ -35,7 +36,7 @@ class Progress:
         self.words, self.waiting, self.done, self.over = "", "", 0, False
 
     def __enter__(self) -> Self:
-        if sys.stderr.isatty() and not self.hidden:
+        if sys.stderr.isatty() and os.environ.get("RANK", "0") == "0":  # of several processes, the first
             self.timer.start()
         return self
 

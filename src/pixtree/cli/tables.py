@@ -35,7 +35,11 @@ def check_outputs(output: Path | None, plot: Path | None = None, csv: Path | Non
 
 
 def show(columns: "Columns", rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print a table; a pipe or a narrow window does not cut it off."""
+    """Print a table; a pipe or a narrow window does not cut it off. Of several processes, the first prints and writes."""
+    from pixtree.runtime.processes import joined
+
+    if not joined().first:
+        return
     from rich.console import Console
     from rich.table import Table
 
@@ -51,13 +55,23 @@ def write(
     path: Path | None, title: str, command: str, columns: "Columns", rows: Sequence[Mapping[str, Any]], notes: Sequence[str] = ()
 ) -> None:
     """Write the record of a table, if a path was given."""
-    if path is None:
+    from pixtree.runtime.processes import joined
+
+    if path is None or not joined().first:
         return
     from pixtree.evaluation.records import PACKAGES, provenance, write_record
 
     record = {"benchmark": "table", "title": title, **provenance(command, (*PACKAGES, "timm"))}
     record |= {"columns": [list(column) for column in columns], "rows": list(rows)}
     write_record(record | ({"notes": list(notes)} if notes else {}), path)
+
+
+def refuse_several(command: str) -> None:
+    """Refuse several processes for a command that measures in one."""
+    from pixtree.runtime.processes import launched
+
+    if launched():
+        raise UsageError(f"pixtree evaluate {command} measures in one process, got several from a launcher; leave out torchrun")
 
 
 def named(path: str | Path) -> str:

@@ -46,7 +46,7 @@ class TokenizerOptions:
     steps: Annotated[
         int | None, typer.Option(help="Number of optimisation steps.", show_default="400; paper: 10 crops per image")
     ] = None
-    batch: Annotated[int, typer.Option(help="Number of crops per step.")] = 4
+    batch: Annotated[int | None, typer.Option(help="Number of crops per step.", show_default="4; paper: 256")] = None
     size: Annotated[int, typer.Option(help="Side of a crop in pixels.")] = 160
     tokens: Annotated[
         int | None, typer.Option(help="Number of regions per crop; not with the paper's preset.", show_default="80")
@@ -76,7 +76,10 @@ def tokenizer(
         Path, typer.Option("--output", "-o", help="Write the weights to this .safetensors file.", show_default=False)
     ],
     options: TokenizerOptions,
+    workers: Workers = 0,
     resume: Resume = False,
+    compiled: Compile = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Pretrain the encoder of the tokenizer by reconstruction.
 
@@ -86,16 +89,25 @@ def tokenizer(
         raise ValueError(f"weights are written as .safetensors, got {output.name!r}; name them {output.stem}.safetensors")
 
     from pixtree.files import checked_target
+    from pixtree.runtime.processes import joined
     from pixtree.tokenizer.weights import save_weights
     from pixtree.training.running import ends_of, fitted, prepared
     from pixtree.training.short_forms import tokenizer_recipe
     from pixtree.training.sources import image_files
 
     checked_target(output)
-    images = len(image_files(folder))
-    run = prepared(tokenizer_recipe(images=images, **asdict(options)), str(folder))
+    images, checkpoint, first = len(image_files(folder)), output.with_suffix(".checkpoint"), joined().first
+    chosen = tokenizer_recipe(images=images, **asdict(options))
+    run = prepared(chosen, str(folder), workers=0 if dry_run else workers, continues=checkpoint if resume else None)
+    if dry_run:
+        if first:
+            typer.echo(run.text)
+            _show_cost(run, workers)
+        return
     with Steps(run.plan.steps) as report:
-        losses = fitted(run, output.with_suffix(".checkpoint"), resume, report).losses
+        losses = fitted(run, checkpoint, resume, report, compiled=compiled).losses
+    if not first:
+        return
     ends = ends_of(losses)
     about = {"images": str(images), "steps": str(len(losses)), "seed": str(options.seed), "last_loss": f"{ends['last_loss']:.6f}"}
     save_weights(run.objective.learner, output, about)  # type: ignore[arg-type]
@@ -215,10 +227,11 @@ def _follow(chosen: "AnyRecipe", data: Path, output: Path, workers: int, resume:
     """Train by a recipe under a progress bar, or print what it would cost."""
     from pixtree.runtime.processes import joined
     from pixtree.training.recipe import GIVEN
-    from pixtree.training.running import prepared, trained
+    from pixtree.training.running import CHECKPOINT, prepared, trained
 
     first = joined().first
-    run = prepared(chosen, str(data), workers=0 if dry_run else workers, weights=not dry_run)
+    begun = output / CHECKPOINT if resume else None
+    run = prepared(chosen, str(data), workers=0 if dry_run else workers, weights=not dry_run, continues=begun)
     if first:
         typer.echo(run.text)
         for note in chosen.notes:
@@ -231,7 +244,7 @@ def _follow(chosen: "AnyRecipe", data: Path, output: Path, workers: int, resume:
         _show_cost(run, workers)
         return
     output.mkdir(parents=True, exist_ok=True)
-    with Steps(run.plan.steps, hidden=not first) as report:
+    with Steps(run.plan.steps) as report:
         found = trained(run, output, resume, report, compiled=compiled)
     if found:
         measured = [f", {title} {found[key]:.1%}" for key, title in (("top1", "top-1"), ("mean_iou", "mIoU")) if key in found]

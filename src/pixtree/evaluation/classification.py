@@ -5,7 +5,7 @@ features, with its regularisation chosen on a part of the training images.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +18,7 @@ from pixtree.evaluation.classified_images import ClassifiedImage, ClassifiedImag
 from pixtree.models.coarsening import CoarseViT
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
+from pixtree.runtime.processes import gathered, joined, own_device
 
 BATCH = 50
 COUNTS = (10, 20, 50, 100, 150, 200)  # of the paper, which reports the best
@@ -122,21 +123,28 @@ def outputs_of(
 ) -> list[Tensor]:
     """Outputs of every model for all images, (N, numbers) float32; the images are prepared once, for the first model.
 
+    Processes that a launcher started share the images, and all of them get all outputs.
     report: called with the number of images in each batch, once all models have seen it.
     """
+    share, device = joined(), own_device(reading.device)
     found: list[list[Tensor]] = [[] for _ in models]
-    ready = [model.eval().to(reading.device) for model in models]
-    for images in _batches(data, transform_for(models[0], side), reading):
-        for model, parts in zip(ready, found, strict=True):
-            parts.append(output(model, images).to("cpu", torch.float32))
-        report(len(images))
-    return [torch.cat(parts) for parts in found]
-
-
-def _batches(data: ClassifiedImages, transform: Callable[[Image.Image], Tensor], reading: Reading) -> Iterator[Tensor]:
-    loader = DataLoader(_Prepared(data.images, transform), batch_size=reading.batch, num_workers=reading.workers)
+    ready = [model.eval().to(device) for model in models]
+    own = [data.images[place] for place in share.places(len(data))]
+    loader = DataLoader(_Prepared(own, transform_for(models[0], side)), batch_size=reading.batch, num_workers=reading.workers)
     for images in loader:
-        yield images.to(reading.device, non_blocking=True)
+        given = images.to(device, non_blocking=True)
+        for model, parts in zip(ready, found, strict=True):
+            parts.append(output(model, given).to("cpu", torch.float32))
+        report(len(images))
+    return [_together([torch.cat(part) for part in gathered(parts) if part], len(data)) for parts in found]
+
+
+def _together(parts: Sequence[Tensor], count: int) -> Tensor:
+    """The outputs of `Share.places` by rank, in the order of the images."""
+    found = parts[0].new_empty(count, parts[0].shape[1])
+    for rank, part in enumerate(parts):
+        found[rank :: len(parts)] = part
+    return found
 
 
 def check_classes(model: Any, data: ClassifiedImages) -> None:

@@ -50,7 +50,7 @@ def launched() -> bool:
 def joined() -> Share:
     """This process among those of its launcher, connected with them: by gloo on the CPU, and by NCCL on GPUs."""
     if launched() and not distributed.is_initialized():
-        with noticing_loss("start all of them again"):
+        with noticing_loss():
             distributed.init_process_group(timeout=PATIENCE)
         atexit.register(_leave)
     if distributed.is_available() and distributed.is_initialized():
@@ -61,6 +61,13 @@ def joined() -> Share:
 def _leave() -> None:
     if distributed.is_initialized():
         distributed.destroy_process_group()
+
+
+def own_device(device: str) -> str:
+    """The device of this process: of several on one machine, each takes a GPU of its own."""
+    if launched() and device != "cpu" and ":" not in device:
+        return f"{device}:{os.environ.get('LOCAL_RANK', '0')}"
+    return device
 
 
 def needs_cpu() -> bool:
@@ -75,7 +82,8 @@ def gathered(value: Any) -> list[Any]:
     if share.ranks == 1:
         return [value]
     found: list[Any] = [None] * share.ranks
-    distributed.all_gather_object(found, value)
+    with noticing_loss():
+        distributed.all_gather_object(found, value)
     return found
 
 
@@ -88,8 +96,8 @@ def interleaved(parts: list[list[Any]]) -> list[Any]:
 
 
 @contextmanager
-def noticing_loss(remedy: str) -> Iterator[None]:
-    """Where another process has ended, or hangs, the next exchange raises one sentence with this remedy."""
+def noticing_loss() -> Iterator[None]:
+    """Where another process has ended, or hangs, the next exchange in this block raises one sentence."""
     try:
         yield
     except RuntimeError as error:
@@ -97,5 +105,5 @@ def noticing_loss(remedy: str) -> Iterator[None]:
             raise
         raise LostProcessError(
             f"expected all {os.environ.get('WORLD_SIZE', '')} processes of this run, another one has ended or does not answer; "
-            f"read its own message, and {remedy}"
+            "read its own message, and start all of them again (a training with --resume)"
         ) from error

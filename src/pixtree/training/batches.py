@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from pixtree.runtime.processes import Share as Share
 
 DECODED = 256  # images kept in memory by `colour_image`
 MOST_DAMAGED = 50  # images in a row, after which the data and not an image is at fault
+T = TypeVar("T")
 log = logging.getLogger("pixtree")
 
 
@@ -114,6 +115,17 @@ def seed_all(seed: int) -> None:
     torch.manual_seed(seed)
 
 
+def first_readable(place: int, count: int, read: Callable[[int], T], name: Callable[[int], str]) -> tuple[T, int, int]:
+    """What `read` finds at a place, or at the next one that can be read; that place, and how many were skipped."""
+    for skipped in range(MOST_DAMAGED):
+        own = (place + skipped) % count
+        try:
+            return read(own), own, skipped
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            log.warning("skipped a damaged image, %s: %s", name(own), error)
+    raise ValueError(f"expected images, could not read {MOST_DAMAGED} in a row from place {place}; check the data")
+
+
 class Images(Dataset[Item]):
     """The images of a reader by sample; the transform's random numbers follow from seed, epoch and place."""
 
@@ -125,41 +137,41 @@ class Images(Dataset[Item]):
 
     def __getitem__(self, sample: Sample) -> Item:
         """The image of a sample, or the next one that can be read."""
-        for skipped in range(MOST_DAMAGED):
-            place = (sample.place + skipped) % len(self)
-            try:
-                source, target = self.reader[place]
-                image = Image.open(source).convert("RGB")
-            except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-                log.warning("skipped a damaged image, %s: %s", self.reader.filename(place), error)
-                continue
-            key = seed_of(self.seed, sample.epoch, place)
-            seed_all(key)
-            numbers = (-1 if target is None else target, skipped, key)
-            return Item(self.transform(image), *(torch.tensor(number) for number in numbers))
-        raise ValueError(f"expected images, could not read {MOST_DAMAGED} in a row from place {sample.place}; check the data")
+        found, place, skipped = first_readable(sample.place, len(self), self._read, self.reader.filename)
+        image, target = found
+        key = seed_of(self.seed, sample.epoch, place)
+        seed_all(key)
+        numbers = (-1 if target is None else target, skipped, key)
+        return Item(self.transform(image), *(torch.tensor(number) for number in numbers))
+
+    def _read(self, place: int) -> tuple[Image.Image, int | None]:
+        source, target = self.reader[place]
+        return Image.open(source).convert("RGB"), target
 
 
-class ImageBatches:
-    """Batches of images, read by `workers` processes, in micro-batches of at most `micro_batch`, which `collate` makes."""
+class SampleBatches:
+    """Batches of a data set that is indexed by `Sample`: processes read their own share of each without replacement.
+
+    workers: processes that read for one process. micro_batch: the most samples at a time. collate: makes a batch of samples.
+    """
 
     def __init__(
         self,
-        images: Images,
+        samples: Dataset[Any],
         order: SampleOrder,
         *,
         micro_batch: int | None = None,
         workers: int = 0,
-        collate: Callable[[list[Item]], Item] = together,
+        collate: Callable[[list[Any]], Any] = together,
     ) -> None:
-        self.images, self.order, self.micro_batch, self.workers, self.collate = images, order, micro_batch, workers, collate
+        self.samples, self.order, self.micro_batch, self.workers, self.collate = samples, order, micro_batch, workers, collate
 
-    def starting(self, step: int, share: Share) -> Iterator[list[Item]]:
+    def starting(self, step: int, share: Share) -> Iterator[list[Any]]:
         """The micro-batches of one process from a step on."""
         own = share.of(self.order.batch)
         each = -(-own // (self.micro_batch or own))  # micro-batches per step
         loader = DataLoader(
-            self.images,
+            self.samples,
             batch_sampler=_MicroBatches(self.order, step, share, self.micro_batch),
             num_workers=self.workers,
             collate_fn=self.collate,
@@ -230,8 +242,39 @@ def colour_image(path: Path) -> Tensor:
     return image.expand(3, -1, -1) if image.shape[0] == 1 else image[:3]
 
 
+class Crops(Dataset[Tensor]):
+    """A crop (3, size, size) uint8 per sample, as `cropped` makes it; its random numbers follow from seed, epoch and place."""
+
+    def __init__(self, files: tuple[Path, ...], size: int, seed: int = 0) -> None:
+        if size < 8:
+            raise ValueError(f"expected crops of at least 8 pixels, got {size}; try 160")
+        self.files, self.size, self.seed = files, size, seed
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, sample: Sample) -> Tensor:
+        image, place, _ = first_readable(
+            sample.place, len(self), lambda place: colour_image(self.files[place]), lambda place: self.files[place].name
+        )
+        return cropped(image, self.size, torch.Generator().manual_seed(seed_of(self.seed, sample.epoch, place)))
+
+
+def cropped(image: Tensor, size: int, generator: torch.Generator) -> Tensor:
+    """A crop (3, size, size) uint8, zoomed out by up to 2 and flipped; images smaller than a crop are enlarged."""
+    zoom, across, down, flip = torch.rand(4, generator=generator).tolist()
+    height, width = image.shape[1:]
+    side = min(round(size * (1.0 + zoom)), height, width)
+    top, left = round(down * (height - side)), round(across * (width - side))
+    piece = image[None, :, top : top + side, left : left + side].to(torch.float32)
+    if side != size:
+        piece = torch.nn.functional.interpolate(piece, (size, size), mode="bilinear", antialias=side > size)
+    piece = piece[0].round().clamp(0, 255).to(torch.uint8)
+    return piece.flip(2) if flip < 0.5 else piece
+
+
 class RandomCrops:
-    """Batches (B, 3, size, size) uint8 of crops, zoomed out by up to 2 and flipped; images smaller than a crop are enlarged."""
+    """Batches (B, 3, size, size) uint8 of crops of images that are drawn with replacement, as version 0.2 drew them."""
 
     def __init__(self, files: tuple[Path, ...], batch: int, size: int, seed: int = 0) -> None:
         if batch < 1 or size < 8:
@@ -243,7 +286,7 @@ class RandomCrops:
     def __getitem__(self, step: int) -> Tensor:
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
         chosen = torch.randint(len(self.files), (self.batch,), generator=generator).tolist()
-        return torch.stack([self.crop(colour_image(self.files[number]), generator) for number in chosen])
+        return torch.stack([cropped(colour_image(self.files[number]), self.size, generator) for number in chosen])
 
     def starting(self, step: int, share: Share) -> Iterator[list[Tensor]]:
         """The batches of one process from a step on; processes take equal shares of each."""
@@ -251,15 +294,3 @@ class RandomCrops:
         while True:
             yield [self[step][share.rank * own :][:own]]
             step += 1
-
-    def crop(self, image: Tensor, generator: torch.Generator) -> Tensor:
-        """One crop (3, size, size) uint8."""
-        zoom, across, down, flip = torch.rand(4, generator=generator).tolist()
-        height, width = image.shape[1:]
-        side = min(round(self.size * (1.0 + zoom)), height, width)
-        top, left = round(down * (height - side)), round(across * (width - side))
-        piece = image[None, :, top : top + side, left : left + side].to(torch.float32)
-        if side != self.size:
-            piece = torch.nn.functional.interpolate(piece, (self.size, self.size), mode="bilinear", antialias=side > self.size)
-        piece = piece[0].round().clamp(0, 255).to(torch.uint8)
-        return piece.flip(2) if flip < 0.5 else piece

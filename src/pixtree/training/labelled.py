@@ -57,9 +57,9 @@ def counts_of(learner: Any) -> Callable[[Item], Tensor]:
 
 
 def held_out(learner: nn.Module, images: Images, batch: int = 32, workers: int = 0) -> dict[str, float]:
-    """Top-1 accuracy and cross entropy on held-out images, and their number; processes share the images."""
+    """Top-1 accuracy and cross entropy on held-out images, which processes share."""
     right, losses = measured(learner, images, batch, workers)
-    return {"top1": float(right.double().mean()), "loss": float(losses.mean()), "tested": float(len(images))}
+    return {"top1": float(right.double().mean()), "loss": float(losses.mean())}
 
 
 def correct(learner: nn.Module, images: Images, batch: int = 32) -> Tensor:

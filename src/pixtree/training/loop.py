@@ -22,6 +22,7 @@ from pixtree.training.schedule import Plan
 from pixtree.training.short_forms import upgraded
 
 SCALE = "lr_scale"  # timm's name for the factor of a group's rate
+COMPILER = "inductor"  # torch.compile's
 HELD, VALIDATION_SECONDS = "val_", "val_seconds"  # how the figures of a validation are named in logs
 Figures = dict[str, float]
 
@@ -62,7 +63,7 @@ def train(
     """
     if checkpoint is not None:
         checked_target(checkpoint)
-    with noticing_loss("continue from the last checkpoint (--resume)"):
+    with noticing_loss():
         return _trained(objective, batches, plan, checkpoint, resume, settings or {}, report, validate, compiled)
 
 
@@ -90,7 +91,7 @@ def _trained(
         source = chain([first], source)
         _expect_idle(accelerator, objective, first)
     if compiled:
-        objective.compile()
+        objective.compile(backend=COMPILER)
     wrapped, optimiser = accelerator.prepare(objective, optimiser)
     measured: Figures | None = None
     for step in range(len(losses), plan.steps):
@@ -240,13 +241,7 @@ def restored(
     """Fill learner, optimiser and average from a checkpoint of the same settings; returns the losses so far."""
     if path is None or not Path(path).is_file():
         raise FileNotFoundError(f"expected a checkpoint to resume from, found no file {str(path)!r}; start without resuming")
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-        stored = upgraded(state["about"], about)
-    except (RuntimeError, EOFError, KeyError, AttributeError, TypeError, pickle.UnpicklingError, OSError) as error:
-        raise ValueError(
-            f"expected a checkpoint of pixtree, {str(path)!r} is damaged or another file; remove it and start again"
-        ) from error
+    state, stored = _read(path, about)
     changed = [name for name, value in about.items() if _plain(stored.get(name)) != _plain(value)]
     if changed:
         raise ValueError(f"expected the settings of the checkpoint, got others for {', '.join(changed)}; repeat the same command")
@@ -255,6 +250,22 @@ def restored(
     if average is not None:
         average.load_state_dict(state["average"])
     return list(state["curve"])
+
+
+def settings_of(path: str | Path, about: dict[str, Any]) -> dict[str, Any]:
+    """The settings in a checkpoint, as this version writes them; `about`: those of the run that resumes, see `upgraded`."""
+    return _read(path, about)[1]
+
+
+def _read(path: str | Path, about: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A checkpoint and its settings."""
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        return state, upgraded(state["about"], about)
+    except (RuntimeError, EOFError, KeyError, AttributeError, TypeError, pickle.UnpicklingError, OSError) as error:
+        raise ValueError(
+            f"expected a checkpoint of pixtree, {str(path)!r} is damaged or another file; remove it and start again"
+        ) from error
 
 
 def _plain(value: Any) -> Any:

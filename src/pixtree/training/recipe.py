@@ -160,13 +160,15 @@ class Recipe(Section):
 class TokenizerRecipe(Recipe):
     """Pretraining of the tokenizer by reconstruction; epochs count crops per image.
 
-    images: of a folder with `train` and `val`, those of `train`, or all.
+    images: of a folder with `train` and `val`, those of `train`, or all. order: every image once an epoch, or drawn with
+    replacement, as in version 0.2, whose runs go on like that.
     """
 
     task: Literal["tokenizer"]
     encoder: Encoder
     loss: Reconstruction = Reconstruction()
     images: Literal["train", "all"] = "train"
+    order: Literal["epochs", "replacement"] = "epochs"
 
 
 class ClassificationRecipe(Recipe):

@@ -1,20 +1,24 @@
 """Reconstruction pretraining of the tokenizer: L_rec, and a loss that sees the regions. [`eq:recloss`]"""
 
+import statistics
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader
 
 from pixtree.evaluation.tokenizer_measures import Pretrained
 from pixtree.kernels import kernels_for
 from pixtree.kernels.tokens.aggregate import Kernel
 from pixtree.kernels.tokens.aggregate.definition import Rows, log_kernel
+from pixtree.runtime.processes import gathered, interleaved, joined
 from pixtree.runtime.transfer import scalar
 from pixtree.tokenizer.region_encoder import EncodedRegions, RegionEncoder
 from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, Options, region_encoder
 from pixtree.tokenizer.weights import load_weights
+from pixtree.training.batches import Crops, Sample, reading_workers
 from pixtree.training.loop import Objective
 from pixtree.training.recipe import Encoder, Reconstruction, TokenizerRecipe, read_recipe
 from pixtree.trees.criteria import Criterion
@@ -133,6 +137,22 @@ class Pretraining(Objective):
         if self.losses.association > 0:
             loss = loss + self.losses.association * association_loss(regions, encoder)
         return {"loss": loss, "tokens": regions.partition.counts.float().mean()}
+
+
+@torch.no_grad()
+def held_out_error(encoder: Any, budget: Budget, crops: Crops, workers: int = 0, batch: int = 16) -> dict[str, float]:
+    """The mean reconstruction loss of one crop of every held-out image, always the same ones; processes share them."""
+    own: list[float] = []
+    places = [Sample(0, place) for place in joined().places(len(crops))]
+    was = encoder.training
+    encoder.eval()
+    with reading_workers():
+        for images in DataLoader(crops, batch, sampler=places, num_workers=workers):
+            regions = encoder(images.to(next(encoder.parameters()).device), budget)
+            parts = zip(regions.pixels, regions.colours, regions.labels, strict=True)
+            own += [float(reconstruction_loss(*(one[None] for one in part))) for part in parts]
+    encoder.train(was)
+    return {"loss": statistics.fmean(interleaved(gathered(own)))}
 
 
 @torch.no_grad()

@@ -12,16 +12,16 @@ from torch import Tensor, nn
 
 from pixtree.evaluation.label_maps import labelled_set
 from pixtree.files import replacing, write_json
-from pixtree.runtime.processes import gathered, joined, noticing_loss
+from pixtree.runtime.processes import gathered, joined
 from pixtree.tokenizer.tokenizer import region_encoder
 from pixtree.tokenizer.weights import save_weights
 from pixtree.training.augmentation import LabelledChanges, Mixed, mixture_of, plain_transform, training_transform
-from pixtree.training.batches import Batches, ByTokens, ImageBatches, Images, RandomCrops, SampleOrder, Share
+from pixtree.training.batches import Batches, ByTokens, Crops, Images, RandomCrops, SampleBatches, SampleOrder, Share
 from pixtree.training.distillation import Distillation, keep_student, student_of, teacher_of
 from pixtree.training.labelled import Classification, counts_of, held_out
 from pixtree.training.learners import keep, learner_of
 from pixtree.training.logs import LOG, Log, read_log
-from pixtree.training.loop import Figures, Objective, Progress, train
+from pixtree.training.loop import Figures, Objective, Progress, settings_of, train
 from pixtree.training.recipe import (
     AnyRecipe,
     ClassificationRecipe,
@@ -30,10 +30,18 @@ from pixtree.training.recipe import (
     SegmentationRecipe,
     TokenizerRecipe,
 )
-from pixtree.training.reconstruction import ENCODER, RECIPE, Pretraining, preset_of
+from pixtree.training.reconstruction import ENCODER, RECIPE, Pretraining, held_out_error, preset_of
 from pixtree.training.schedule import Plan
 from pixtree.training.segmenting import LabelledBatches, LayeredSegmenter, Segmentation, keep_segmenter, mean_iou
-from pixtree.training.sources import folder_reader, image_files, learned_files, names_of, refuse_validation_photos, source_of
+from pixtree.training.sources import (
+    folder_reader,
+    held_files,
+    image_files,
+    learned_files,
+    names_of,
+    refuse_validation_photos,
+    source_of,
+)
 
 CHECKPOINT, RESULT = "checkpoint.pt", "result.json"
 TRIED, PASSES = 4, 2  # images at a time that a dry run measures, and timed passes, after one that compiles and fills caches
@@ -52,6 +60,7 @@ class Run:
     images: int
     keep: Callable[[nn.Module, Path], None]
     test: Callable[[nn.Module], Figures] | None = None  # on held-out images, by all processes together
+    tested: int = 0  # number of these images
 
     @property
     def text(self) -> str:
@@ -63,17 +72,21 @@ class Run:
         )
 
 
-def prepared(recipe: AnyRecipe, data: str, *, workers: int = 0, weights: bool = True) -> Run:
-    """Check everything, and create the model; nothing is written. Without `weights` a start is not loaded, for a dry run."""
+def prepared(recipe: AnyRecipe, data: str, *, workers: int = 0, weights: bool = True, continues: str | Path | None = None) -> Run:
+    """Check everything, and create the model; nothing is written. Without `weights` a start is not loaded, for a dry run.
+
+    continues: the checkpoint that the run will resume from, since version 0.2 read images in another order.
+    """
     joined().of(recipe.schedule.batch)
+    recipe = recipe if continues is None else as_begun(recipe, continues)
     if isinstance(recipe, TokenizerRecipe):
-        run = _reconstruction(recipe, data)
+        run = _reconstruction(recipe, data, workers)
     elif isinstance(recipe, ClassificationRecipe):
         run = _classification(recipe, data, workers, weights)
     elif isinstance(recipe, DistillationRecipe):
         run = _distillation(recipe, data, workers, weights)
     else:
-        run = _segmentation(recipe, data, weights)
+        run = _segmentation(recipe, data, workers, weights)
     if run.test is None and run.plan.validation_steps is not None:
         raise ValueError(
             f"expected held-out images for schedule.validation, {recipe.task} has none in {data!r}; put them into a folder val "
@@ -82,19 +95,41 @@ def prepared(recipe: AnyRecipe, data: str, *, workers: int = 0, weights: bool = 
     return run
 
 
-def _reconstruction(recipe: TokenizerRecipe, data: str) -> Run:
+def as_begun(recipe: AnyRecipe, checkpoint: str | Path) -> AnyRecipe:
+    """The recipe with the order of images of a checkpoint; where that cannot be read, resuming raises the error."""
+    if not isinstance(recipe, TokenizerRecipe) or not Path(checkpoint).is_file():
+        return recipe
+    try:
+        begun = settings_of(checkpoint, {"recipe": recipe.model_dump(mode="json")})
+    except ValueError:
+        return recipe
+    return recipe.model_copy(update={"order": begun["recipe"]["order"]}) if "recipe" in begun else recipe
+
+
+def _reconstruction(recipe: TokenizerRecipe, data: str, workers: int) -> Run:
     schedule = recipe.schedule
     files = image_files(data) if recipe.images == "all" else learned_files(data)
     chosen = preset_of(recipe.encoder)
     torch.manual_seed(schedule.seed)
     about = {"images": str(len(files)), "seed": str(schedule.seed)}
+    held = () if recipe.images == "all" else held_files(data)
+    crops = Crops(files, recipe.encoder.crop, schedule.seed)
+
+    def batches(size: int | None) -> Batches:
+        if recipe.order == "replacement":
+            return RandomCrops(files, size or schedule.batch, recipe.encoder.crop, schedule.seed)
+        order = SampleOrder(len(files), size or schedule.batch, schedule.seed)
+        return SampleBatches(crops, order, micro_batch=size or schedule.micro_batch, workers=workers, collate=torch.stack)
+
     return Run(
         recipe,
         Pretraining(region_encoder(chosen.options), chosen.budget, recipe.loss),
-        lambda size: RandomCrops(files, size or schedule.batch, recipe.encoder.crop, schedule.seed),
+        batches,
         recipe.plan(len(files)),
         len(files),
         lambda learner, folder: save_weights(learner, folder / ENCODER, about),  # type: ignore[arg-type]
+        (lambda learner: held_out_error(learner, chosen.budget, Crops(held, recipe.encoder.crop), workers)) if held else None,
+        len(held),
     )
 
 
@@ -103,10 +138,10 @@ def _classification(recipe: ClassificationRecipe, data: str, workers: int, weigh
     source = source_of(data)
     classes = source.check_classes(model.classes)
     mixture = mixture_of(recipe.augment, classes, recipe.loss.smoothing)
-    if mixture is not None and (schedule.micro_batch or schedule.batch) % 2:
+    at_once = schedule.micro_batch or joined().of(schedule.batch)
+    if mixture is not None and at_once % 2:
         raise ValueError(
-            f"mixing needs an even number of images at a time, got {schedule.micro_batch or schedule.batch}; "
-            "change schedule.batch or schedule.micro_batch"
+            f"mixing needs an even number of images at a time, got {at_once}; change schedule.batch or schedule.micro_batch"
         )
     torch.manual_seed(schedule.seed)
     learner = learner_of(model, classes, weights=weights)
@@ -118,7 +153,7 @@ def _classification(recipe: ClassificationRecipe, data: str, workers: int, weigh
 
     def batches(size: int | None) -> Batches:
         order = SampleOrder(len(images), size or schedule.batch, schedule.seed)
-        whole = ImageBatches(images, order, micro_batch=size or schedule.micro_batch, workers=workers, collate=collate)
+        whole = SampleBatches(images, order, micro_batch=size or schedule.micro_batch, workers=workers, collate=collate)
         return whole if size or schedule.padded_tokens is None else ByTokens(whole, schedule.padded_tokens, counts_of(learner))
 
     held = None if source.held is None else Images(source.held, plain_transform(model.image_size, config))
@@ -130,10 +165,11 @@ def _classification(recipe: ClassificationRecipe, data: str, workers: int, weigh
         len(images),
         lambda learned, folder: keep(learned, model, folder),
         None if held is None else lambda learned: held_out(learned, held, workers=workers),
+        0 if held is None else len(held),
     )
 
 
-def _segmentation(recipe: SegmentationRecipe, data: str, weights: bool) -> Run:
+def _segmentation(recipe: SegmentationRecipe, data: str, workers: int, weights: bool) -> Run:
     schedule, model, augment = recipe.schedule, recipe.model, recipe.augment
     learned, held = (labelled_set(data, recipe.layout, split) for split in ("train", "val"))
     refuse_validation_photos(one.image.name for one in learned.images)
@@ -160,6 +196,7 @@ def _segmentation(recipe: SegmentationRecipe, data: str, weights: bool) -> Run:
             ratio=augment.ratio,
             changes=changes,
             seed=schedule.seed,
+            workers=workers,
         )
 
     return Run(
@@ -169,7 +206,8 @@ def _segmentation(recipe: SegmentationRecipe, data: str, weights: bool) -> Run:
         recipe.plan(len(learned)),
         len(learned),
         lambda segmenter, folder: keep_segmenter(segmenter, model, folder),  # type: ignore[arg-type]
-        lambda segmenter: {"mean_iou": mean_iou(segmenter, held, size), "tested": float(len(held))},  # type: ignore[arg-type]
+        lambda segmenter: {"mean_iou": mean_iou(segmenter, held, size)},  # type: ignore[arg-type]
+        len(held),
     )
 
 
@@ -183,7 +221,7 @@ def _distillation(recipe: DistillationRecipe, data: str, workers: int, weights: 
 
     def batches(size: int | None) -> Batches:
         order = SampleOrder(len(images), size or schedule.batch, schedule.seed)
-        return ImageBatches(images, order, micro_batch=size or schedule.micro_batch, workers=workers)
+        return SampleBatches(images, order, micro_batch=size or schedule.micro_batch, workers=workers)
 
     return Run(
         recipe,
@@ -220,10 +258,9 @@ def trained(
     with Log(folder / LOG, images=run.plan.batch, resume=resume) as log:
         done = fitted(run, folder / CHECKPOINT, resume, lambda step, figures: report(step, log(step, figures)), compiled=compiled)
     learned = (done.averaged or run.objective.learner).eval()
-    with noticing_loss("continue from the last checkpoint (--resume)"):
-        measured = done.measured or ({} if run.test is None else run.test(learned))
-        result = _kept(run, folder, learned, done.losses, measured) if joined().first else {}
-        gathered(None)
+    measured = done.measured or ({} if run.test is None else run.test(learned))
+    result = _kept(run, folder, learned, done.losses, measured) if joined().first else {}
+    gathered(None)
     return result
 
 
@@ -244,6 +281,7 @@ def _kept(run: Run, folder: Path, learned: nn.Module, losses: list[float], measu
         "damaged": int(sum(line.get("damaged", 0) for line in lines)),
         "seconds": sum(run.plan.batch / line["images_per_second"] for line in lines),
         **{RESULTS.get(name, name): value for name, value in measured.items()},
+        **({"tested": float(run.tested)} if measured else {}),
     }
     write_json(folder / RESULT, result, indent=1)
     return result

@@ -1,13 +1,14 @@
 """Semantic segmentation: targets from the overlap of regions and labels, losses per token, batches, files and mean IoU."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.utils.data import Dataset
 
 from pixtree.evaluation.label_maps import IGNORED, LabelledImage, LabelledSet
 from pixtree.evaluation.segmentation_measures import segmented
@@ -16,7 +17,7 @@ from pixtree.models.checkpoint import CONFIG
 from pixtree.models.segmentation import Segmenter, TokenLogits
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
-from pixtree.training.batches import Sample, SampleOrder, Share, micro_batches, seed_of
+from pixtree.training.batches import Sample, SampleBatches, SampleOrder, first_readable, seed_of
 from pixtree.training.learners import keep
 from pixtree.training.loop import Objective
 from pixtree.training.recipe import MaskLosses, Model
@@ -82,11 +83,11 @@ class Segmentation(Objective):
         return {"loss": loss, "entropy": entropy.detach(), "focal": focal.detach()}
 
 
-class LabelledBatches:
+class LabelledBatches(SampleBatches):
     """Random crops and flips of labelled images, all of one size; the random numbers follow from seed, epoch and place.
 
     scale: the share of an image's area that a crop has. ratio: its width over height, relative to the size. changes: a function of
-    a crop (3, H, W) in 0..1, its classes (H, W) and a seed.
+    a crop (3, H, W) in 0..1, its classes (H, W) and a seed. workers: processes that read.
     """
 
     def __init__(
@@ -102,28 +103,47 @@ class LabelledBatches:
         ratio: tuple[float, float] = (0.8, 1.2),
         changes: Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]] | None = None,
         seed: int = 0,
+        workers: int = 0,
     ) -> None:
-        self.changes = changes
-        self.images, self.size, self.micro_batch, self.seed = images, size, micro_batch, seed
+        crops = LabelledCrops(images, size, mean, std, scale, ratio, changes, seed)
+        order = SampleOrder(len(images), batch, seed)
+        super().__init__(crops, order, micro_batch=micro_batch, workers=workers, collate=labelled_batch)
+
+
+def labelled_batch(found: list[tuple[Tensor, Tensor]]) -> Labelled:
+    """Images and their classes as a batch."""
+    return Labelled(*(torch.stack(values) for values in zip(*found, strict=True)))
+
+
+class LabelledCrops(Dataset[tuple[Tensor, Tensor]]):
+    """A crop of a labelled image by sample: one image (3, H, W), normalised, and its classes (H, W). See `LabelledBatches`."""
+
+    def __init__(
+        self,
+        images: Sequence[LabelledImage],
+        size: tuple[int, int],
+        mean: Sequence[float],
+        std: Sequence[float],
+        scale: tuple[float, float],
+        ratio: tuple[float, float],
+        changes: Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]] | None,
+        seed: int,
+    ) -> None:
+        self.images, self.size, self.changes, self.seed = images, size, changes, seed
         self.mean, self.std = (torch.tensor(values).view(3, 1, 1) for values in (mean, std))
         self.scale, self.ratio = scale, ratio
-        self.order = SampleOrder(len(images), batch, seed)
 
-    def starting(self, step: int, share: Share) -> Iterator[list[Labelled]]:
-        """The micro-batches of one process from a step on."""
-        while True:
-            yield [self._together(some) for some in micro_batches(self.order.samples(step, share), self.micro_batch)]
-            step += 1
+    def __len__(self) -> int:
+        return len(self.images)
 
-    def _together(self, samples: list[Sample]) -> Labelled:
-        found = [self._crop(sample) for sample in samples]
-        return Labelled(*(torch.stack(values) for values in zip(*found, strict=True)))
+    def _read(self, place: int) -> tuple[Tensor, Tensor]:
+        chosen = self.images[place]
+        return torch.from_numpy(chosen.pixels()).permute(2, 0, 1), torch.from_numpy(chosen.labels())
 
-    def _crop(self, sample: Sample) -> tuple[Tensor, Tensor]:
-        """One image (3, H, W), normalised, and its classes (H, W)."""
-        chosen = self.images[sample.place]
-        image, truth = torch.from_numpy(chosen.pixels()).permute(2, 0, 1), torch.from_numpy(chosen.labels())
-        key = seed_of(self.seed, sample.epoch, sample.place)
+    def __getitem__(self, sample: Sample) -> tuple[Tensor, Tensor]:
+        found, place, _ = first_readable(sample.place, len(self), self._read, lambda place: self.images[place].image.name)
+        image, truth = found
+        key = seed_of(self.seed, sample.epoch, place)
         generator = torch.Generator().manual_seed(key)
         area, shape, down, across, flip = torch.rand(5, generator=generator).tolist()
         height, width = self._sides(image.shape[1:], area, shape)

@@ -11,6 +11,7 @@ from pixtree.training.schedule import RENAMED, with_new_names
 
 PRESETS = {"default": "tokenizer_laptop", "paper": "tokenizer"}  # recipes that the presets of the tokenizer start from
 STEPS, WARMUP = 400, 20  # of the default preset; the paper counts epochs and has no warm-up
+REPLACED = {"order": "replacement"}  # how version 0.2 drew the images of a tokenizer's crops
 DISTILLED: dict[str, Any] = {
     "batch": 16,
     "epochs": 3.0,
@@ -27,7 +28,7 @@ def tokenizer_recipe(
     *,
     images: int,
     steps: int | None = None,
-    batch: int = 4,
+    batch: int | None = None,
     size: int = 160,
     tokens: int | None = None,
     rate: float | None = None,
@@ -45,6 +46,7 @@ def tokenizer_recipe(
     given = [option for option, value in refused.items() if value is not None]
     if paper and given:
         raise ValueError(f"the paper's preset has no {', '.join(given)}, got it with --preset paper; remove it or use default")
+    batch = values["schedule"]["batch"] if batch is None else batch
     if steps is None:
         steps = math.ceil(values["schedule"]["epochs"] * images / max(1, batch)) if paper else STEPS
     lengths = {"batch": batch, "epochs": None, "steps": steps, "warmup": 0.0, "warmup_steps": 0 if paper else WARMUP}
@@ -103,6 +105,8 @@ def upgraded(stored: Mapping[str, Any], current: Mapping[str, Any]) -> dict[str,
     """
     if "recipe" in stored:
         values = stored["recipe"] | {"schedule": with_new_names(stored["recipe"]["schedule"])}
+        if values["task"] == "tokenizer" and not RENAMED.keys().isdisjoint(stored["recipe"]["schedule"]):
+            values |= REPLACED
         recipe = checked_recipe(values | {key: current["recipe"][key] for key in ("about", "notes")})
     elif "distillation" in stored:
         options = {RENAMED.get(key, key): value for key, value in stored["distillation"].items()}
@@ -123,6 +127,7 @@ def _tokenizer_recipe(stored: Mapping[str, Any]) -> TokenizerRecipe:
     own = {"tokens": int(tokens[0]) if tokens else None, "compactness": compactness, "association": association}
     plan = {key: stored["plan"][key] for key in ("steps", "rate", "decay", "seed")}
     images = len(stored["images"])
-    return tokenizer_recipe(
+    found = tokenizer_recipe(
         preset, images=images, batch=batch, size=size, features=features, **plan, **({} if preset == "paper" else own)
     )
+    return found.model_copy(update=REPLACED)

@@ -94,6 +94,14 @@ def learned_files(data: str) -> tuple[Path, ...]:
     return image_files(next((root / name for name in LEARNED if (root / name).is_dir()), root))
 
 
+def held_files(data: str) -> tuple[Path, ...]:
+    """The images of a folder that are not learned from; none if they are not apart."""
+    root = Path(data)
+    found = next((root / name for name in HELD if (root / name).is_dir()), None)
+    learned = any((root / name).is_dir() for name in LEARNED)
+    return () if found is None or not learned else images_below(found)
+
+
 def folder_reader(folder: str) -> Any:
     """timm's reader of a folder of images; folders inside it are classes."""
     from pixtree.models.timm_import import timm

@@ -56,6 +56,7 @@ CHAPTERS = (
             "coarsen*",
             "efficiency",
             "overlap",
+            "gpu_hours",
         ),
     ),
     Chapter(
@@ -134,6 +135,7 @@ WORDS = {
     "learned with patches, so patches have less to learn; the model has seen these photos before.",
     "ablations": "Shows the paper's ablations right after a retrofit. Rows that differ only in learned weights are equal, and "
     "differences between rows with other counts of tokens are partly those of the counts.",
+    "gpu_hours": "Estimates what the paper's own runs cost on two kinds of graphics cards, by arithmetic. Nothing was trained.",
     "scale": "Shows accuracy at sizes that the model was not trained for, without training. On 30 photos only large differences "
     "count: 196 regions against the patches of 768 px is one, most others are ties. The paper's curve is that of trained models.",
     "tokenizer_quality": "Shows what the encoder that ships changes against plain Lab colours in the same tree. It does not show "

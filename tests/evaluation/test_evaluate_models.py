@@ -180,6 +180,9 @@ def test_efficiency_compares_with_the_model_as_it_is(tmp_path):
     [
         (("top1", NAME, "nowhere"), "found none at 'nowhere'", 1),
         (("top1", NAME, "PHOTOS", "--variant", "half"), "'half'; try tokens=100", 1),
+        (("top1", NAME, "PHOTOS", "--variant", "run=a/x", "--variant", "run=b/x"), "variants of different names", 2),
+        (("tokenizer", "a/x", "b/x", "PHOTOS"), "runs in folders of different names", 2),
+        (("tokenizer", "EMPTY", "PHOTOS"), "found no recipe.yaml in", 1),
         (("top1", NAME, "PHOTOS", "--weights", "none.safetensors"), "found none at 'none.safetensors'", 1),
         (("top1", "no_model", "PHOTOS"), "got 'no_model'", 1),
         (("top1", NAME, "PHOTOS", "-o", "table.txt"), "ends in .json", 2),

@@ -7,6 +7,7 @@ before it leaves, not that the figures are good. `docs/reproduce.md` has the sam
 import json
 import runpy
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -23,12 +24,13 @@ from pixtree.evaluation.label_maps import class_overlay
 from pixtree.evaluation.tokenizer_measures import image_at
 from pixtree.exports.levels import level_stack
 from pixtree.partitioners import partitioner
-from pixtree.tokenizer.components import COMPONENTS
+from pixtree.tokenizer.components import Component
 from pixtree.training.reconstruction import load_encoder
 
 ROOT = Path(__file__).parents[2]
 ROADS = tuple(f"class {number}" for number in range(12))
 NAME = "vit_tiny_patch16_224"
+COMPONENTS = get_args(Component)
 TINY = ["model.arguments.depth=1", "model.arguments.embed_dim=48", "model.arguments.num_heads=3", "model.image_size=48"]
 
 

@@ -1,16 +1,19 @@
 """Ablations of the paper's tokenizer as recipes that are trained: what each leaves out, and mistakes in one sentence."""
 
+from typing import get_args
+
 import pytest
 
 from pixtree.evaluation.ablations import BASES, ablated, ablations
 from pixtree.models.timm_import import timm
-from pixtree.tokenizer.components import COMPONENTS, LEVEL, lacks, options_without
+from pixtree.tokenizer.components import LEVEL, Component, lacks, options_without
 from pixtree.tokenizer.tokenizer import PAPER, PAPER_BUDGET, paper_changes
 from pixtree.training.learners import learner_of
 from pixtree.training.recipe import Encoder, Model, checked_recipe, read_recipe, read_values
 from pixtree.training.reconstruction import preset_of
 from pixtree.training.short_forms import upgraded
 
+COMPONENTS = get_args(Component)
 NARROW = {"depth": 1, "embed_dim": 48, "num_heads": 3}
 RETROFIT = {"name": "vit_tiny_patch16_224", "tokenizer": "paper"}
 SCRATCH = {"name": "pixtree_paper_vit_tiny"}

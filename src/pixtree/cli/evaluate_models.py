@@ -280,6 +280,9 @@ def _models(model: str, weights: Path | None, variants: Sequence[str] | None, ba
     from pixtree.evaluation.variants import Variant, model_of, parsed_variant, variant_of
 
     wanted = [parsed_variant(text) for text in variants or ()]  # refused before a model is loaded
+    names = [str(one) for one in wanted]
+    if len(set(names)) < len(names):
+        raise UsageError(f"expected variants of different names, got {', '.join(names)}; rename a folder or remove one")
     base = model_of(model, weights) if base is None else base
     return {str(one): variant_of(base, one) for one in (Variant(), *wanted)}
 

@@ -100,6 +100,8 @@ def tokenizer(
     from pixtree.training.reconstruction import load_encoder
     from pixtree.training.sources import images_below
 
+    if len({run.name for run in runs}) < len(runs):
+        raise UsageError(f"expected runs in folders of different names, got {', '.join(run.name for run in runs)}; rename one")
     files = images_below(data)
     count = len(files) if limit is None else min(max(limit, 1), len(files))
     chosen = [files[number * len(files) // count] for number in range(count)]

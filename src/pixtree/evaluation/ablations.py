@@ -23,7 +23,7 @@ from pixtree.evaluation.variants import Variant, cost_of, tokenizer_flops, varia
 from pixtree.models.retrofit import retrofit
 from pixtree.models.vit import PixtreeViT
 from pixtree.tokenizer.components import LEVEL, Component, fix_without, options_without
-from pixtree.tokenizer.cutting import TokenBudget
+from pixtree.tokenizer.cutting import PerPatch, TokenBudget
 from pixtree.tokenizer.tokenizer import PAPER_BUDGET, paper_changes
 from pixtree.trees.cuts import AtMost, Exactly, criterion_of
 
@@ -165,7 +165,8 @@ def at_size(model: Any, size: int, own: int, regions: Any | None = None) -> list
     base, matched, usual = model if regions is None else regions, patch_tokens(model, size), patch_tokens(model, own)
     found = [Scaled("patches", variant_of(model, Variant(size=size)))]
     chosen = retrofit(model, budget=PAPER_BUDGET, tokenizer=paper_changes()) if regions is None else regions
-    criterion = criterion_of(chosen.tokenizer.budget) if isinstance(chosen, PixtreeViT) else None
+    budget = chosen.tokenizer.budget if isinstance(chosen, PixtreeViT) else None
+    criterion = None if budget is None or isinstance(budget, PerPatch) else criterion_of(budget)
     if criterion is not None:
         found.append(Scaled("the criterion's regions, merged", with_budget(chosen, AtMost(matched, criterion))))
     found.append(Scaled("as many regions", variant_of(base, Variant(tokens=matched))))

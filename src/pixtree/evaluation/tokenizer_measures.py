@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -58,7 +58,7 @@ def reconstruction_rows(
     runs: dict[str, Pretrained],
     images: Iterable[Tensor],
     report: Callable[[int], None] = lambda count: None,
-) -> list[dict[str, float | str]]:
+) -> list[dict[str, Any]]:
     """The mean measures of every run over the images."""
     found: dict[str, list[dict[str, float]]] = {name: [] for name in runs}
     for image in images:

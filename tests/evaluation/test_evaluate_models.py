@@ -156,9 +156,12 @@ def test_real_labels_of_classes_that_a_model_lacks_are_refused(weights, tmp_path
 def test_scale_has_patches_and_regions_at_every_size(photos, weights, tmp_path):
     found = evaluated(tmp_path, "scale", NAME, photos, "--weights", weights, "--sizes", "64,160", "--limit", 2)
     rows = [(row["size"], row["kind"], row["tokens"]) for row in found["rows"]]
-    assert rows[:3] == [(64, "patches", 16), (64, "as many regions", 16), (64, "100 regions", 100)]
-    assert rows[3:] == [(160, "patches", 100), (160, "as many regions", 100), (160, "100 regions", 100)]
-    assert found["rows"][3]["agreement"] == 1.0
+    for size, patches, several in ((64, 16, rows[:4]), (160, 100, rows[4:])):
+        merged = several.pop(1)
+        assert several == [(size, "patches", patches), (size, "as many regions", patches), (size, "100 regions", 100)]
+        assert merged[:2] == (size, "the criterion's regions, merged")
+        assert 1 < merged[2] <= patches
+    assert found["rows"][4]["agreement"] == 1.0
 
 
 def test_ablations_change_one_thing_at_a_time(photos, weights, tmp_path):

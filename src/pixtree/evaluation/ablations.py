@@ -66,13 +66,13 @@ class Ablation:
 
 @dataclass(frozen=True)
 class Base:
-    """The model that is varied: the options and the budget of all rows that do not change them."""
+    """The model that is varied: what makes its options of changes, and the budget of all rows that do not change it."""
 
-    options: Mapping[str, Any]
+    changed: Callable[..., dict[str, Any]]
     budget: TokenBudget
 
 
-BASES = {"default": Base({}, Exactly(196)), "paper": Base(paper_changes(), PAPER_BUDGET)}
+BASES = {"default": Base(dict, Exactly(196)), "paper": Base(paper_changes, PAPER_BUDGET)}
 
 
 def ablations(base: Base) -> list[Ablation]:
@@ -95,7 +95,7 @@ def ablations(base: Base) -> list[Ablation]:
 
 def ablated(model: Any, base: Base, ablation: Ablation) -> PixtreeViT:
     """The retrofit of a timm model for one row."""
-    options = {**base.options, **ablation.options, **options_without(ablation.without)}
+    options = base.changed(**ablation.options, **options_without(ablation.without))
     built = retrofit(model, budget=ablation.budget or base.budget, tokenizer=options or None, position_resolution=ablation.bins)
     fix_without(ablation.without, built.tokenizer)
     return built

@@ -39,6 +39,7 @@ TIMES = {
     "scaling": "corpora",
     "speed": "trees",
     "tokenizer_cost": "the tokenizer",
+    "tokenizer_paper": "the paper's preset",
     "vectors_large": "large drawings",
     "vectors_speed": "drawings",
     "versions_speed": "two versions",

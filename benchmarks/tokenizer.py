@@ -1,6 +1,7 @@
 """Cost of the tokenizer, quality of its shipped weights, and stability of training with every aggregation.
 
 `python benchmarks/tokenizer.py cost` compares with a Vision Transformer of timm, interleaved in one process on the same threads;
+`paper` compares the paper's preset with the default;
 `quality DATA` measures partitions and reconstructions on the val images of BSDS500; `aggregation PHOTOS` trains every variant.
 """
 
@@ -175,6 +176,50 @@ def cost_record(rounds: int, batch: int, tokens: int) -> dict:
     }
 
 
+def paper_record(rounds: int) -> dict:
+    """CPU time of the paper's preset and of the default on photos of 224 px, stage by stage, interleaved on one thread."""
+    torch.set_num_threads(1)
+    os.environ["PIXTREE_THREADS"] = "1"
+    systems = {"paper": Tokenizer.paper().eval(), "default": Tokenizer(pixtree.Exactly(196)).eval()}
+    images = [photo[None] for photo in photos(3)]
+    stages = {
+        "the cut": lambda system: [system.cut(image) for image in images],
+        "regions with their features": lambda system: [system.encode(image) for image in images],
+        "tokens": lambda system: [system(image) for image in images],
+    }
+    rows = []
+    with torch.no_grad():
+        counts = [int(systems["paper"].partition(image).counts) for image in images]
+        for what, stage in stages.items():
+            found: dict[str, list[float]] = {name: [] for name in systems}
+            for turn in range(rounds + 2):
+                for name, system in systems.items():
+                    start = time.thread_time()
+                    stage(system)
+                    if turn >= 2:  # a first call is not what later ones cost
+                        found[name].append(1e3 * (time.thread_time() - start) / len(images))
+            medians = {name: statistics.median(times) for name, times in found.items()}
+            rows.append({"what": what, **medians, **ratio(found, "paper", "default")})
+    return {
+        "title": "Cost of the paper's preset",
+        **provenance(f"python benchmarks/tokenizer.py paper --rounds {rounds}"),
+        "columns": [
+            ["what", "From the image to", ""],
+            ["paper", "Paper's preset, ms", ".1f"],
+            ["default", "Default, ms", ".1f"],
+            ["ratio", "Ratio", ".2f"],
+            ["least", "least", ".2f"],
+            ["most", "most", ".2f"],
+        ],
+        "rows": rows,
+        "notes": [
+            f"CPU time per image of one thread, without gradients, on three photos of {SIZE} px one by one; the two take turns in "
+            f"one run. The paper's preset gives {', '.join(map(str, counts))} tokens, the default 196. The ratio is that of the "
+            "medians, least and most are those of single rounds.",
+        ],
+    }
+
+
 def quality_of(photo) -> list[list[float]]:
     """Per encoder the measures of one annotated photo at 200 tokens."""
     torch.set_num_threads(1)
@@ -277,7 +322,7 @@ def aggregation_record(photos: str, steps: int = 30) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("cost", "shares", "quality", "aggregation"))
+    parser.add_argument("what", choices=("cost", "shares", "paper", "quality", "aggregation"))
     parser.add_argument("folder", nargs="?", help="quality: layout of BSDS500; aggregation: photos to train on")
     parser.add_argument("-o", "--output")
     parser.add_argument("--rounds", type=int, default=9)
@@ -289,6 +334,8 @@ def main() -> None:
         return
     if options.what == "cost":
         record = cost_record(options.rounds, options.batch, options.tokens)
+    elif options.what == "paper":
+        record = paper_record(options.rounds)
     else:
         record = (quality_record if options.what == "quality" else aggregation_record)(options.folder)
     for row in record["rows"]:

@@ -142,6 +142,8 @@ WORDS = {
     "that learning is better: recall and explained variation gain, undersegmentation error and ASA do not.",
     "tokenizer_aggregation": "Shows which ways of averaging features train stably. It says nothing about accuracy.",
     "tokenizer_cost": "Shows the tokenizer's share of a ViT-S forward pass on this machine. A graphics card has another.",
+    "tokenizer_paper": "Shows what the paper's preset costs next to the default on one thread. Its number of tokens depends on the "
+    "image, and so do the later stages.",
     "hyperparameters": "Shows the paper's table of hyper-parameters after minutes of training instead of epochs. Counts of tokens "
     "differ between rows, so the errors are not at equal cost.",
     "paper_counts": "Shows which penalty gives the paper's mean count of tokens, which the paper does not state, and that trees "

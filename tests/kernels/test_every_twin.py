@@ -18,6 +18,7 @@ from pixtree.kernels.tokens.encode import EncoderLayers
 from pixtree.kernels.tokens.positions.definition import KERNELS
 from pixtree.kernels.tokens.sample.compiled import grouped
 from pixtree.kernels.tree import MOST_LEVELS, Cost, Energy, MergeRule, Place
+from pixtree.kernels.tree.criterion import Penalty, Scoring
 
 DEFINED, COMPILED = kernels_for("torch"), kernels_for("numba")
 SHAPE = (9, 11)
@@ -27,12 +28,12 @@ MASK[:, 6] = False  # pieces that do not touch
 PLANES, ALL = DEFINED.lab(IMAGE), torch.ones(SHAPE, dtype=torch.bool)
 TREE = DEFINED.build(PLANES, ALL, MergeRule(), True)
 FLAT = torch.tensor([0.0] * 5 + [30.0] + [60.0] * 5).repeat(9).repeat(3, 1)  # two flat zones and blended pixels between them
-RULES = [
 KERNEL_COSTS = (Cost.GAUSSIAN, Cost.COSINE, Cost.TANIMOTO)
+RULES = [
     *(MergeRule(cost, energy) for cost in Cost for energy in Energy),
     *(MergeRule(length_quarters=quarters, ward_rounds=2) for quarters in range(5)),
-]
     *(MergeRule(cost, energy, weighted=True, precision=0.01) for cost in KERNEL_COSTS for energy in Energy),
+]
 LABELS = torch.stack((torch.arange(99).view(SHAPE) // 25, torch.arange(99).view(SHAPE) % 11 // 4)).to(torch.int32)
 LABELS[0, 0, :2] = -1
 MASKED = DEFINED.connected_pieces(torch.where(MASK & (LABELS[0] >= 0), LABELS[1], -1))
@@ -100,8 +101,8 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
         *((PLANES, ALL, rule, True) for rule in RULES),
         (PLANES[:, MASK.flatten()].contiguous(), MASK, MergeRule(), True),
         (torch.zeros(2, 99), ALL, MergeRule(Cost.COSINE)),
-        (torch.zeros(2, 99), ALL, MergeRule(), True, Place(2 * 40 + 5, 40)),
         (PLANES[:, MASK.flatten()].contiguous(), MASK, MergeRule(Cost.GAUSSIAN, weighted=True, precision=1.0), True),
+        (torch.zeros(2, 99), ALL, MergeRule(), True, Place(2 * 40 + 5, 40)),
         (PLANES[:, MASK.flatten()].contiguous(), MASK, MergeRule(), True, Place(0, 11)),
         *((FLAT[:, inside.flatten()].contiguous(), inside, rule, True) for rule in RULES for inside in (ALL, MASK)),
         *((FLAT, ALL, rule, True, Place(2**33 + 5, 40), DEFINED.flat_zones(FLAT, ALL)) for rule in RULES),
@@ -185,10 +186,48 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
     "sample": lambda: [sampling_case(3), sampling_case(5)],
     "sizes": lambda: [children()],
     "sum_upwards": lambda: [(torch.arange(197, dtype=torch.int32), *children())],
+    "misfits": lambda: [
+        (planes, *DEFINED.build(planes, ALL, MergeRule())[1:3], floor)
+        for planes in (PLANES, FLAT, random(8, 99).float() * 100, random(11, 99).float() * 1e3)
+        for floor in (10.0, 1e-6)
+    ],
+    "scores": lambda: [
+        (
+            DEFINED.misfits(planes, tree.left, tree.right, 10.0),
+            DEFINED.sizes(tree.left, tree.right),
+            DEFINED.volumes(*tree[:3], inside),
+            tree,
+            Scoring(penalty, scale, single, levels),
+        )
+        for inside in (ALL, MASK)
+        for planes in (PLANES[:, inside.flatten()].contiguous(),)
+        for tree in (DEFINED.build(planes, inside, MergeRule()),)
+        for penalty in Penalty
+        for scale, single, levels in ((3.6, 0.0, True), (1.0, 0.5, False), (0.0, 0.0, True))
+    ],
     "tree_levels": lambda: [
         (tree, torch.zeros_like(levels_for(IMAGE))) for tree in (TREE, DEFINED.build(FLAT, ALL, MergeRule(), True))
     ],
-    "volumes": lambda: [(TREE.parent, *children(), ALL)],
+    "volumes": lambda: [
+        (*DEFINED.build(planes[:, inside.flatten()].contiguous(), inside, MergeRule())[:3], inside)
+        for planes in (PLANES, FLAT, noise(9, 11).flatten(1).float())
+        for inside in (ALL, MASK)
+    ],
+    "pixelwise_cut": lambda: [
+        *(
+            (planes, SHAPE, rule, Scoring(penalty, scale, single, True), 1.0, torch.zeros_like(levels_for(IMAGE)))
+            for planes in (PLANES, FLAT)
+            for rule in RULES
+            for penalty, scale, single in ((Penalty.AICC, 0.3, 0.0), (Penalty.CIC, 0.02, 0.5), (Penalty.BIC, 0.0, 0.0))
+        ),
+        *(
+            (random(channels, 99).float() * 30, SHAPE, rule, Scoring(Penalty.AIC, 0.1, 0.0, True), 10.0)
+            for channels in (1, 5, 8, 17)
+            for rule in (MergeRule(), *RULES[-6:])
+        ),
+        (torch.zeros(2, 99), SHAPE, MergeRule(), Scoring(Penalty.AICC, 1.0, 0.0, True), 10.0),
+        (torch.zeros(2, 1), (1, 1), MergeRule(), Scoring(Penalty.AICC, 1.0, 0.0, True), 10.0),
+    ],
     "ward_labels": lambda: [
         (random(2, points, 5).float(), random(2, points, seed=1).float() + 0.1, count, rounds)
         for points, count, rounds in ((23, 12, 8), (5, 4, 2), (2, 1, 8), (1, 1, 8))
@@ -252,6 +291,19 @@ def test_a_twin_gives_what_its_definition_gives(name):
                 assert torch.allclose(first, second, atol=1e-4 * max(1.0, float(first.abs().max())))
 
 
+@pytest.mark.parametrize("depth", [8, 5])
+@torch.no_grad()
+def test_raw_weights_without_gradients_are_those_of_the_definition(depth):
+    *_, (_, fixed, torn, kernel) = aggregation_cases()
+    whole = Grown(LABELS[1:].flatten(1) * 0, 1, torn.levels)
+    features = random(1, depth, 99, seed=3)
+    for grown in (torn, whole, Grown(torn.labels * 0 + torch.arange(99) // 50, 2, torn.levels, False)):
+        for planes, seen in ((fixed, None), (fixed[:, :0], None), (fixed, 3)):
+            chosen = kernel._replace(compared=seen)
+            expected, found = (one.aggregate(features, planes, grown, chosen, "raw") for one in (DEFINED, COMPILED))
+            assert torch.allclose(expected, found, atol=1e-12)
+
+
 @pytest.mark.parametrize("kernels", [DEFINED, COMPILED], ids=["torch", "numba"])
 def test_planes_that_are_not_learned_are_also_given_as_distances_have_them(kernels):
     fixed = torch.empty(5, 99)
@@ -267,6 +319,10 @@ def test_the_levels_of_a_tree_are_those_in_which_it_grew(rule, shape):
     assert torch.equal(a, b)
     if rule.prunable:
         kept = DEFINED.exact_cut(DEFINED.lab(image), shape, rule, 1, levels_for(image)).levels
+        assert torch.equal(a, kept)
+    for kernels in (DEFINED, COMPILED):
+        kept = torch.zeros_like(a)
+        kernels.pixelwise_cut(DEFINED.lab(image), shape, rule, Scoring(Penalty.AICC, 1.0, 0.0, True), 10.0, kept)
         assert torch.equal(a, kept)
 
 

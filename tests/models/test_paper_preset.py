@@ -1,5 +1,8 @@
 """The paper's preset is one system wherever it has the name: tokenizer, retrofit, recipe and registered model."""
 
+import dataclasses
+import itertools
+
 import pytest
 import torch
 from pictures import photo
@@ -7,9 +10,13 @@ from tiny_models import tiny
 
 import pixtree
 from pixtree.models.timm_import import timm
+from pixtree.tokenizer import cutting
+from pixtree.tokenizer.cutting import WEIGHT_SCALE
 from pixtree.tokenizer.tokenizer import PAPER_BUDGET
 from pixtree.training.learners import learner_of
 from pixtree.training.recipe import Model
+from pixtree.trees.build import hierarchy_of_planes
+from pixtree.trees.cuts import cut_labels
 
 NARROW = {"depth": 1, "embed_dim": 96, "num_heads": 3}
 
@@ -40,6 +47,29 @@ def test_partitions_and_samples_are_the_same_for_the_same_weights():
         assert torch.equal(found.partition.labels, expected.partition.labels)
         assert torch.equal(other.samples(found), first.samples(expected))
         assert (other.positions.kernel, other.positions.bins) == (first.positions.kernel, first.positions.bins) == ("gaussian", 16)
+
+
+@torch.no_grad()
+def test_its_cut_is_that_of_the_whole_tree(monkeypatch):
+    image = photo(height=96, width=112)[None]
+    for name, picks in itertools.product(("aicc", "bic", "cic"), ("weighted", "means")):
+        budget = dataclasses.replace(PAPER_BUDGET, name=name, penalty=1.0)
+        tokenizer = pixtree.Tokenizer.paper(budget, picks=picks)
+        planes = tokenizer.encode(image).features[0] * WEIGHT_SCALE
+        rule = tokenizer.regions.rule.at(tokenizer.regions.similarity.precision, WEIGHT_SCALE).rule
+        expected = cut_labels(hierarchy_of_planes(planes, (96, 112), rule), budget)
+        monkeypatch.setattr(cutting, "hierarchy_of_planes", None)  # it makes no tree
+        assert torch.equal(tokenizer.partition(image).labels[0], expected)
+        monkeypatch.undo()
+
+
+def test_images_of_a_batch_are_cut_in_threads_in_inference_mode(monkeypatch):
+    monkeypatch.setenv("PIXTREE_THREADS", "2")
+    images, tokenizer = torch.stack([photo(height=32, width=48)] * 2), pixtree.Tokenizer.paper(width=16)
+    with torch.inference_mode():
+        found = tokenizer(images)
+    with torch.no_grad():
+        assert torch.equal(found.features.clone(), tokenizer(images).features)
 
 
 @torch.no_grad()

@@ -6,9 +6,14 @@ import pytest
 import torch
 from pictures import photo
 
+from pixtree.kernels.tree.criterion import definition
 from pixtree.trees.build import hierarchy_of_image
-from pixtree.trees.criteria import Criterion, degrees_of_freedom, misfit, scores
+from pixtree.trees.criteria import Criterion, misfit, scores
 from pixtree.trees.options import TreeOptions
+
+
+def degrees_of_freedom(tree, single_volume=0.0):
+    return definition.degrees_of_freedom(tree.size, tree.volume, tree.tree, single_volume)
 
 
 @pytest.fixture(scope="module")

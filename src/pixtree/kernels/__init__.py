@@ -23,7 +23,9 @@ from pixtree.kernels.tokens.sample import definition as _sample
 from pixtree.kernels.tokens.segments import definition as _segments
 from pixtree.kernels.tree.attributes import definition as _attributes
 from pixtree.kernels.tree.build import definition as _build
+from pixtree.kernels.tree.criterion import definition as _criterion
 from pixtree.kernels.tree.cut import definition as _cut
+from pixtree.kernels.tree.pixelwise import definition as _pixelwise
 from pixtree.kernels.tree.prune import definition as _prune
 from pixtree.kernels.tree.zones import definition as _zones
 from pixtree.runtime.backend import backend_for
@@ -57,6 +59,8 @@ class Kernels:
     sum_upwards = staticmethod(_attributes.sum_upwards)
     volumes = staticmethod(_attributes.volumes)
     tree_levels = staticmethod(_attributes.tree_levels)
+    misfits = staticmethod(_criterion.misfits)
+    scores = staticmethod(_criterion.scores)
     best_ancestors = staticmethod(_cut.best_ancestors)
     cheapest_cut = staticmethod(_cut.cheapest_cut)
     cut_labels = staticmethod(_cut.cut_labels)
@@ -64,6 +68,7 @@ class Kernels:
     persistence = staticmethod(_cut.persistence)
     select_largest = staticmethod(_cut.select_largest)
     exact_cut = staticmethod(_prune.exact_cut)
+    pixelwise_cut = staticmethod(_pixelwise.pixelwise_cut)
     flat_zones = staticmethod(_zones.flat_zones)
     equal_components = staticmethod(_zones.equal_components)
     blends = staticmethod(_zones.blends)

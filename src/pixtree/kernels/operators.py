@@ -252,7 +252,7 @@ def _empty_straight(
 straight_means = _operator(
     "straight_means(Tensor features, Tensor fixed, Tensor weight, Tensor precision, Tensor labels, SymInt count, Tensor levels,"
     " SymInt compared) -> Tensor",
-    "tokens.aggregate.compiled.mean_batch",
+    "tokens.aggregate.compiled.straight.mean_batch",
     empty=_empty_straight,
     backward=_straight_backward,
     keep=_keep_grown,
@@ -260,8 +260,16 @@ straight_means = _operator(
 straight_gradients = _operator(
     "straight_gradients(Tensor gradient, Tensor features, Tensor fixed, Tensor weight, Tensor precision, Tensor labels,"
     " Tensor levels, SymInt compared) -> (Tensor, Tensor)",
-    "tokens.aggregate.compiled.gradients_of_batch",
+    "tokens.aggregate.compiled.straight.gradients_of_batch",
     empty=lambda gradient, features, *_: (features.new_empty(features.shape), features.new_empty((features.shape[0], 2))),
+)
+
+# The paper's aggregation without gradients: Σ_u |u|/|P| κ_u f(u), round after round, (B, N, d).
+raw_sums = _operator(
+    "raw_sums(Tensor features, Tensor fixed, Tensor weight, Tensor precision, Tensor labels, SymInt count, Tensor levels,"
+    " SymInt compared) -> Tensor",
+    "tokens.aggregate.compiled.raw.sum_batch",
+    empty=_empty_straight,
 )
 
 
@@ -322,6 +330,11 @@ cell_counts = _operator(
     "cell_counts(Tensor labels, SymInt count, SymInt rows, SymInt columns) -> Tensor",
     "tokens.positions.compiled.count_batch",
     empty=lambda labels, count, rows, columns: labels.new_empty((labels.shape[0], count, rows * columns), dtype=torch.float32),
+)
+cell_shares = _operator(
+    "cell_shares(Tensor labels, SymInt count, SymInt bins, str kernel, float bandwidth) -> Tensor",
+    "tokens.positions.compiled.share_batch",
+    empty=lambda labels, count, bins, *_: labels.new_empty((labels.shape[0], count, bins * bins), dtype=torch.float32),
 )
 embed_cells = _operator(
     "embed_cells(Tensor labels, SymInt count, SymInt rows, SymInt columns, Tensor table) -> (Tensor, Tensor)",

@@ -106,7 +106,8 @@ def _drawing(image: Callable[[], NDArray[np.uint8]], **options: Any) -> Callable
 def _tokens(make: Callable[[], Tokenizer]) -> Callable[[], None]:
     def encode() -> None:
         tokenizer, artwork = make(), torch.from_numpy(_artwork()).permute(2, 0, 1)[None] / 255
-        for images, budget in ((torch.rand(2, 3, 48, 48), Exactly(9)), (artwork, Criterion("bic"))):
+        criteria = Criterion("bic"), Criterion("bic", rule="pixel", nodes="levels")
+        for images, budget in ((torch.rand(2, 3, 48, 48), Exactly(9)), *((artwork, criterion) for criterion in criteria)):
             tokens = tokenizer(images, budget=budget)
             tokens.to_pixels(tokens.features).sum().backward()
             with torch.no_grad():

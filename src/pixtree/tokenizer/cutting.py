@@ -9,11 +9,12 @@ import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from pixtree.kernels import Kernels, kernels_for, operators
-from pixtree.kernels.image.planes import UNIT
+from pixtree.kernels.image.planes import UNIT, checked_planes
 from pixtree.kernels.tree import MOST_LEVELS, Cost, MergeRule
 from pixtree.runtime.threads import each
 from pixtree.runtime.transfer import on_host, scalar
 from pixtree.trees.build import hierarchy_of_planes
+from pixtree.trees.criteria import Criterion, pixelwise_scoring
 from pixtree.trees.cuts import Budget, Exactly, cut_labels, is_whole
 from pixtree.trees.options import TreeOptions, coordinate_unit
 from pixtree.trees.partition import Partition
@@ -177,10 +178,12 @@ def cut_exactly(
 def cut_batch(
     images: Tensor, features: Tensor, distance: Distance, budget: Budget, rule: CutRule, *, levels: bool, backend: str
 ) -> Cuts:
-    """The cut of images (B, C, H, W) with features (B, d, P) under any budget, by way of whole trees."""
+    """The cut of images (B, C, H, W) with features (B, d, P) under any budget: of levels alone, or by way of whole trees."""
     learned = distance.of_features(features).detach().to(torch.float32)
     batch, shape, pixels = len(images), (int(images.shape[2]), int(images.shape[3])), learned.shape[2]
     rows: tuple[int, bool] = (0, True)
+    # Coordinates are no data, so a criterion does not see them; such planes take the way by the whole tree.
+    scoring = pixelwise_scoring(budget) if isinstance(budget, Criterion) and not distance.unit else None
 
     def of_batch(images: Tensor, learned: Tensor, scale: Tensor) -> list[Tensor]:
         nonlocal rows
@@ -192,6 +195,9 @@ def cut_batch(
             seen = distance.colours(images[number], kernels)
             part = None if fixed is None else fixed[number]
             planes = kernels.distance_planes(seen, learned[number], shape, distance.unit, scale, part)
+            if scoring is not None:
+                planes, floor = checked_planes(planes, shape, rule.rule.floor, kernels.all_within), budget.floor
+                return kernels.pixelwise_cut(planes, shape, rule.rule, scoring, floor, None if kept is None else kept[number])
             tree = hierarchy_of_planes(planes, shape, rule.rule, coordinates=places, picks=levels, backend=backend)
             if kept is not None:
                 kernels.tree_levels(tree.tree, kept[number])

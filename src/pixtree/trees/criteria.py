@@ -4,36 +4,16 @@ IC(S) = −2 log L(S) + γ g(k), with k = |E| / Vol(S) degrees of freedom: a reg
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from pixtree.kernels.tree import FLOOR
+from pixtree.kernels.tree.criterion import Penalty, Scoring
 from pixtree.trees.structure import TreeStructure
 
-
-def _aic(k: Tensor, size: Tensor, pixels: int) -> Tensor:
-    return 2.0 * k
-
-
-def _aicc(k: Tensor, size: Tensor, pixels: int) -> Tensor:
-    # n is the image's pixel count: with the region's own, n − k − 1 turns negative and rewards dust.
-    room = pixels - k - 1.0
-    return torch.where(room > 0, 2.0 * k + 2.0 * k * (k + 1.0) / room, torch.inf)
-
-
-def _bic(k: Tensor, size: Tensor, pixels: int) -> Tensor:
-    return k * math.log(pixels)
-
-
-def _cic(k: Tensor, size: Tensor, pixels: int) -> Tensor:
-    # The paper names CIC without a formula; this is the one of its released code.
-    return k * (torch.log(size) + 1.0)
-
-
-PENALTIES: dict[str, Callable[[Tensor, Tensor, int], Tensor]] = {"aic": _aic, "aicc": _aicc, "bic": _bic, "cic": _cic}
+PENALTIES = {penalty.name.lower(): penalty for penalty in Penalty}
 RULES = ("optimal", "pixel")
 NODES = ("binary", "levels")
 SHAPES = (0.1, 10.0)  # beyond, the gamma function or the powers of residuals overflow
@@ -89,27 +69,6 @@ def _choose(what: str, value: str, choices: tuple[str, ...]) -> None:
         raise ValueError(f"{what} is one of {', '.join(choices)}, got {value!r}; choose one of these")
 
 
-def level_nodes(tree: TreeStructure) -> Tensor:
-    """Nodes that are a region of some level, (2M−1,) bool: their parent was made in a later round."""
-    parent = tree.parent.to(torch.int64)
-    above = torch.where(parent < 0, tree.levels + 2, tree.level[parent.clamp_min(0)].to(torch.int64))
-    return above > tree.level
-
-
-def degrees_of_freedom(tree: TreeStructure, single_volume: float = 0.0) -> Tensor:
-    """k = |E| / Vol(S) per node, (2M−1,) float64; a single pixel's Vol is `single_volume`. [`apx:atoms`]
-
-    A piece that is a single pixel has no other cut, so its k is 1.
-    """
-    edges = float(tree.volume[-1])
-    volume = tree.volume.to(torch.float64)
-    single = tree.size == 1
-    k = torch.where(single, edges / single_volume if single_volume > 0 else torch.inf, edges / volume.clamp_min(1.0))
-    above = tree.parent.to(torch.int64)
-    whole = single & ((above < 0) | torch.isinf(tree.altitude[above.clamp_min(0)]))
-    return torch.where(whole, 1.0, k)
-
-
 def misfit(tree: TreeStructure, criterion: Criterion) -> Tensor:
     """−2 log L(S) per node, (2M−1,) float64, with variances raised by the floor; without constants a flat region has 0.
 
@@ -119,12 +78,12 @@ def misfit(tree: TreeStructure, criterion: Criterion) -> Tensor:
     (2n/b) Σ_c log(1 + α_c^b/α_φ^b), whose α_φ has variance φ; NaN at nodes that are not a level's region.
     """
     size, b = tree.size.to(torch.float64), criterion.shape
-    powers = tree.deviation if b == 2.0 else scale_powers(tree, b)
-    floor = size * criterion.floor if b == 2.0 else scale_of_variance(criterion.floor, b) ** b
-    logs = torch.zeros_like(size)
-    for plane in tree.content:  # one at a time: the nodes outnumber the pixels
-        logs += torch.log1p(powers[:, plane].to(torch.float64) / floor)
-    fit = size * (2.0 / b) * logs
+    if b == 2.0:
+        fit = tree.kernels.misfits(tree.data, tree.left, tree.right, criterion.floor)
+    else:
+        floor, powers = scale_of_variance(criterion.floor, b) ** b, scale_powers(tree, b)
+        logs = sum(torch.log1p(powers[:, plane] / floor) for plane in tree.content)
+        fit = size * (2.0 / b) * logs
     return fit + size * len(tree.content) * likelihood_constant(criterion) if criterion.constants else fit
 
 
@@ -152,12 +111,17 @@ def scale_powers(tree: TreeStructure, shape: float) -> Tensor:
     return powers
 
 
+def scoring_of(criterion: Criterion) -> Scoring:
+    """The plain numbers that kernels take."""
+    return Scoring(PENALTIES[criterion.name], criterion.penalty, criterion.single_volume, criterion.nodes == "levels")
+
+
+def pixelwise_scoring(criterion: Criterion) -> Scoring | None:
+    """The same for a criterion whose cut needs levels alone and no tree; None for all others."""
+    plain = criterion.rule == "pixel" and criterion.nodes == "levels" and criterion.shape == 2.0 and not criterion.constants
+    return scoring_of(criterion) if plain else None
+
+
 def scores(tree: TreeStructure, criterion: Criterion) -> Tensor:
     """IC per node, (2M−1,) float64; NaN where a node may not become a region."""
-    k = degrees_of_freedom(tree, criterion.single_volume)
-    penalty = PENALTIES[criterion.name](k, tree.size.to(torch.float64), tree.leaves)
-    score = misfit(tree, criterion)
-    score = score + criterion.penalty * penalty if criterion.penalty > 0 else score
-    if criterion.nodes == "levels":
-        score = score.masked_fill(~level_nodes(tree), torch.nan)
-    return score.masked_fill(torch.isinf(tree.altitude), torch.nan)
+    return tree.kernels.scores(misfit(tree, criterion), tree.size, tree.volume, tree.tree, scoring_of(criterion))

@@ -40,6 +40,11 @@ class TreeStructure:
         return [plane for plane in range(int(self.features.shape[0])) if not first <= plane < end]
 
     @property
+    def data(self) -> Tensor:
+        """These planes, (C', M)."""
+        return self.features if self.coordinates[0] == self.coordinates[1] else self.features[self.content]
+
+    @property
     def tree(self) -> Tree:
         """The bare tree, as kernels take it."""
         return Tree(self.parent, self.left, self.right, self.level, self.altitude, self.gain, self.pick)

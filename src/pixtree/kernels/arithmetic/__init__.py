@@ -20,6 +20,21 @@ LOG_2_HIGH, LOG_2_LOW = 0.693359375, -2.12194440e-4  # their sum is log 2; the f
 SQRT_HALF_BITS = 0x3F3504F3  # float32 bits of √½
 MANTISSA_MASK = 0x007FFFFF
 
+# log(1 + f) of float64 with f in [√½ − 1, √2 − 1], s = f / (2 + f): (log(1 + f) − 2s) / s as a polynomial of s², from the FreeBSD
+# library: lowest power first.
+DOUBLE_LOG_POLYNOMIAL = (
+    6.666666666666735130e-01,
+    3.999999999940941908e-01,
+    2.857142874366239149e-01,
+    2.222219843214978396e-01,
+    1.818357216161805012e-01,
+    1.531383769920937332e-01,
+    1.479819860511658591e-01,
+)
+DOUBLE_LOG_2_HIGH, DOUBLE_LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+DOUBLE_SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
+DOUBLE_MANTISSA_MASK = 0x000FFFFFFFFFFFFF
+
 # Channels whose variances share one logarithm; a product of three stays far from the largest float32.
 CHANNELS_PER_LOG = 3
 

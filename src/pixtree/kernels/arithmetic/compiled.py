@@ -19,6 +19,9 @@ _ONE, _HALF = _f4(1.0), _f4(0.5)
 _E0, _E1, _E2, _E3, _E4, _E5 = (_f4(c) for c in shared.EXP_POLYNOMIAL)
 _LOG2_E, _STEEPEST = _f4(shared.LOG2_E), _f4(shared.STEEPEST)
 _HASH_FIRST, _HASH_SECOND, _HASH_MIX = _u4(shared.HASH_FIRST), _u4(shared.HASH_SECOND), _u4(shared.HASH_MIX)
+_D0, _D1, _D2, _D3, _D4, _D5, _D6 = shared.DOUBLE_LOG_POLYNOMIAL
+_DOUBLE_LOG_2_HIGH, _DOUBLE_LOG_2_LOW = shared.DOUBLE_LOG_2_HIGH, shared.DOUBLE_LOG_2_LOW
+_DOUBLE_SQRT_HALF_BITS, _DOUBLE_MANTISSA = _i8(shared.DOUBLE_SQRT_HALF_BITS), _i8(shared.DOUBLE_MANTISSA_MASK)
 _CUBE_ROOT_BITS = _i4(shared.CUBE_ROOT_BITS)
 _FOUR_THIRDS, _ONE_THIRD = _f4(shared.FOUR_THIRDS), _f4(shared.ONE_THIRD)
 
@@ -33,6 +36,18 @@ def bits_of(context: Any, value: Any) -> Any:
 def from_bits(context: Any, value: Any) -> Any:
     """The float32 that has these bits."""
     return types.float32(types.int32), lambda c, builder, s, args: builder.bitcast(args[0], ir.FloatType())
+
+
+@intrinsic
+def double_bits_of(context: Any, value: Any) -> Any:
+    """The bits of a float64 as int64."""
+    return types.int64(types.float64), lambda c, builder, s, args: builder.bitcast(args[0], ir.IntType(64))
+
+
+@intrinsic
+def from_double_bits(context: Any, value: Any) -> Any:
+    """The float64 that has these bits."""
+    return types.float64(types.int64), lambda c, builder, s, args: builder.bitcast(args[0], ir.DoubleType())
 
 
 @inlined
@@ -52,6 +67,20 @@ def log_at_least_one(x):
     square = m * m
     low = m * square * p + exponent * _LOG_2_LOW - _HALF * square
     return m + low + exponent * _LOG_2_HIGH
+
+
+@inlined
+def double_log_at_least_one(x):
+    """Natural logarithm of float64 x ≥ 1."""
+    shifted = double_bits_of(x) - _DOUBLE_SQRT_HALF_BITS
+    exponent = np.float64(shifted >> _i8(52))
+    f = from_double_bits((shifted & _DOUBLE_MANTISSA) + _DOUBLE_SQRT_HALF_BITS) - 1.0
+    s = f / (2.0 + f)
+    z = s * s
+    polynomial = (((((_D6 * z + _D5) * z + _D4) * z + _D3) * z + _D2) * z + _D1) * z + _D0
+    half = 0.5 * f * f
+    low = s * (half + polynomial * z) + exponent * _DOUBLE_LOG_2_LOW
+    return exponent * _DOUBLE_LOG_2_HIGH - ((half - low) - f)
 
 
 @inlined

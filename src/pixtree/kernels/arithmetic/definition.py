@@ -7,6 +7,11 @@ from torch import Tensor
 
 from pixtree.kernels.arithmetic import (
     CUBE_ROOT_BITS,
+    DOUBLE_LOG_2_HIGH,
+    DOUBLE_LOG_2_LOW,
+    DOUBLE_LOG_POLYNOMIAL,
+    DOUBLE_MANTISSA_MASK,
+    DOUBLE_SQRT_HALF_BITS,
     EXP_POLYNOMIAL,
     FOUR_THIRDS,
     HASH_FIRST,
@@ -35,6 +40,21 @@ def log_at_least_one(x: Tensor) -> Tensor:
     square = m * m
     low = m * square * polynomial + exponent * LOG_2_LOW - 0.5 * square
     return m + low + exponent * LOG_2_HIGH
+
+
+def double_log_at_least_one(x: Tensor) -> Tensor:
+    """Natural logarithm of float64 x ≥ 1, about one unit in the last place, the same bits on every device."""
+    shifted = x.view(torch.int64) - DOUBLE_SQRT_HALF_BITS
+    exponent = (shifted >> 52).to(torch.float64)
+    f = ((shifted & DOUBLE_MANTISSA_MASK) + DOUBLE_SQRT_HALF_BITS).view(torch.float64) - 1.0
+    s = f / (2.0 + f)
+    z = s * s
+    polynomial = torch.full_like(f, DOUBLE_LOG_POLYNOMIAL[-1])
+    for coefficient in DOUBLE_LOG_POLYNOMIAL[-2::-1]:
+        polynomial = polynomial * z + coefficient
+    half = 0.5 * f * f
+    low = s * (half + polynomial * z) + exponent * DOUBLE_LOG_2_LOW
+    return exponent * DOUBLE_LOG_2_HIGH - ((half - low) - f)
 
 
 def square_root(x: Tensor) -> Tensor:

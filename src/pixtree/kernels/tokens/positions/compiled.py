@@ -19,10 +19,11 @@ Array = NDArray[Any]
 
 def joint_histogram(labels: Tensor, count: int, bins: int, kernel: str = "hard", bandwidth: float = 0.3) -> Tensor:
     """P(S) (B, N, p·p) float32 of labels (B, H, W); see the definition."""
-    if kernel != "hard":
-        return definition.joint_histogram(labels, count, bins, kernel, bandwidth)
     sizes = region_sizes(labels.flatten(1), count).clamp_min(1.0)
-    return cell_counts(labels, count, (bins, bins)) / sizes
+    if kernel == "hard":
+        return cell_counts(labels, count, (bins, bins)) / sizes
+    shares: Tensor = operators.cell_shares(labels, count, bins, kernel, bandwidth)
+    return shares / sizes
 
 
 def cell_counts(labels: Tensor, count: int, grid: tuple[int, int]) -> Tensor:
@@ -54,6 +55,15 @@ def count_batch(labels: Tensor, count: int, rows: int, columns: int) -> Tensor:
     return counts
 
 
+def share_batch(labels: Tensor, count: int, bins: int, kernel: str, bandwidth: float) -> Tensor:
+    """Implementation of the operator `cell_shares`."""
+    numbers, shares = labels.contiguous(), torch.zeros((labels.shape[0], count, bins * bins))
+    down, along = (axis_bins(int(size), bins, kernel, bandwidth) for size in labels.shape[1:])
+    taps = [one.numpy() for axis in (down, along) for one in (axis.cell, axis.weight)]
+    each(lambda image: add_shares(numbers[image].numpy(), *taps, bins, shares[image].numpy()), range(len(labels)))
+    return shares
+
+
 def embed_batch(labels: Tensor, count: int, rows: int, columns: int, table: Tensor) -> tuple[Tensor, Tensor]:
     """Implementation of the operator `embed_cells`."""
     shape = (labels.shape[0], count)
@@ -82,6 +92,18 @@ def count_cells(labels: Array, row: Array, column: Array, bins: int, histogram: 
         for x in range(labels.shape[1]):
             if labels[y, x] >= 0:
                 histogram[labels[y, x], row[y] * bins + column[x]] += 1
+
+
+@kernel
+def add_shares(labels: Array, row: Array, down: Array, column: Array, along: Array, bins: int, shares: Array) -> None:
+    """shares[n, cell] += weight for every cell of every pixel of region n; row and column are (size, taps), weights alike."""
+    for i in range(row.shape[1]):
+        for j in range(column.shape[1]):
+            for y in range(labels.shape[0]):
+                first, weight = row[y, i] * bins, down[y, i]
+                for x in range(labels.shape[1]):
+                    if labels[y, x] >= 0:
+                        shares[labels[y, x], first + column[x, j]] += weight * along[x, j]
 
 
 @tolerant

@@ -14,8 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pixtree.kernels import operators
-from pixtree.kernels.tokens.aggregate import Grown, Kernel, definition
+from pixtree.kernels.tokens.aggregate.compiled.rows import STRIP, to_rows
 from pixtree.kernels.tokens.segments.compiled import batch_means
 from pixtree.runtime.jit import tolerant, tolerant_inlined
 from pixtree.runtime.threads import each, scratch
@@ -23,20 +22,8 @@ from pixtree.runtime.threads import each, scratch
 Array = NDArray[Any]
 COLUMNS = 5  # numbers per region, besides its vectors
 USUAL = (8, 3, 5)  # learned, compared and fixed channels of the default tokenizer, for which loops over them unroll
-STRIP = 128  # pixels that are turned from planes to rows together
 
 _u8 = np.uint64
-
-
-def aggregate(features: Tensor, fixed: Tensor, grown: Grown, kernel: Kernel, mode: str = "straight") -> Tensor:
-    """Features (B, N, d) of regions; fused for the default mode of whole regions, else the definition."""
-    if mode == "straight" and kernel.name == "gaussian" and grown.whole and operators.in_full_precision(features):
-        seen = features.shape[1] if kernel.compared is None else kernel.compared
-        means: Tensor = operators.straight_means(
-            features, fixed, kernel.weight, kernel.precision, grown.labels, grown.regions, grown.levels, seen
-        )
-        return means
-    return definition.aggregate(features, fixed, grown, kernel, mode)
 
 
 def mean_batch(features: Tensor, *others: Any) -> Tensor:
@@ -148,17 +135,6 @@ def gradients_of_image(
             plane = planes[c, begin : begin + STRIP]
             for p in range(part.shape[0]):
                 plane[p] = part[p, c]
-
-
-@tolerant_inlined
-def to_rows(planes, rows):
-    """rows (…, C) from planes (C, P), strip by strip, which stay in the cache."""
-    for begin in range(0, planes.shape[1], STRIP):
-        for c in range(planes.shape[0]):
-            plane = planes[c, begin : begin + STRIP]
-            part = rows[begin : begin + STRIP]
-            for p in range(plane.size):
-                part[p, c] = plane[p]
 
 
 @tolerant

@@ -197,12 +197,19 @@ def test_families_have_their_own_defaults(vit):
     assert affinity_for(tiny("vit_small_patch14_dinov2")) == TOKENCUT
 
 
+def test_the_published_setting_of_tokencut_has_a_name(vit):
+    by_name, by_value = (pixtree.salient(scene(), vit, affinity=one, size=64) for one in ("tokencut", TOKENCUT))
+    assert np.array_equal(by_name, by_value)
+    assert Affinity((Facet(-1, "key"),), threshold=0.2, soft=False, least=1e-5) == TOKENCUT
+
+
 def test_what_cannot_work_is_refused_in_one_sentence(vit):
     for changes, words in (
         ({"side": "left"}, "choose one of these"),
         ({"refine": "crf"}, "snap, bilateral or None"),
         ({"objects": 0}, "ask for 1 or more"),
         ({"size": 50}, "round it to a multiple"),
+        ({"affinity": "cosine"}, "an affinity is one of tokencut, patches, regions"),
         ({"affinity": Affinity((Facet(3, "key"),))}, "blocks 1 to 2"),
         ({"affinity": Affinity((Facet(1, "colour"),))}, "a facet is one of"),
     ):

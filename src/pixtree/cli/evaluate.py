@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from pixtree.cli import evaluate_models, evaluate_paper
 from pixtree.cli.errors import UsageError, reported
-from pixtree.cli.options import ImageSize, ModelName, RegionCount, SideRule, WeightsFile, parsed_counts
+from pixtree.cli.options import AffinityName, ImageSize, ModelName, RegionCount, SideRule, WeightsFile, parsed_counts
 from pixtree.cli.progress import Progress
 from pixtree.cli.tables import Limit, Methods, Output, Plot, Split, Tokens, check_outputs, named, refuse_several, show, write
 
@@ -301,6 +302,7 @@ def salient(
     tokens: RegionCount = 196,
     side: SideRule = "border",
     size: ImageSize = 448,
+    affinity: AffinityName = None,
     limit: Limit = None,
     output: Output = None,
     plot: Plot = None,
@@ -312,13 +314,15 @@ def salient(
     from pixtree.evaluation.records import markdown_table
     from pixtree.evaluation.salient_measures import Found, Way, measured, summary
     from pixtree.evaluation.variants import model_of
-    from pixtree.tasks.token_graph import checked_rule
+    from pixtree.tasks.token_graph import checked_rule, named_affinity
 
+    chosen = None if affinity is None else named_affinity(affinity)
     photos, rule = labelled_set(folder, "salient", limit=limit), checked_rule(side)
     loaded = model_of(model, weights)
     ways = [Way("its own", None), Way("its own, snapped", None, "snap"), Way("its own, bilateral solver", None, "bilateral")]
     if tokens:
         ways += [Way(f"{tokens} regions", tokens), Way(f"{tokens} regions, snapped", tokens, "snap")]
+    ways = [replace(way, affinity=chosen) for way in ways]
     found: list[Found] = []
     with Progress(len(photos)) as progress:
         for photo in photos.images:
@@ -327,6 +331,7 @@ def salient(
     rows = summary(found)
     typer.echo(markdown_table(SALIENT_COLUMNS, rows))
     command = f"pixtree evaluate salient {folder.name} --model {model} --tokens {tokens} --side {side} --size {size}"
+    command += f" --affinity {affinity}" if affinity else ""
     write(output, f"Salient objects on {folder.name}", command, SALIENT_COLUMNS, rows)
     if plot is not None:
         from pixtree.evaluation.plots import plot_bars

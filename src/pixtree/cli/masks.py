@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pixtree.cli.errors import UsageError, reported
-from pixtree.cli.options import ImageFile, ImageSize, ModelName, RegionCount, SideRule, WeightsFile, check_pngs, checked_paths
+from pixtree.cli.options import (
+    AffinityName,
+    ImageFile,
+    ImageSize,
+    ModelName,
+    RegionCount,
+    SideRule,
+    WeightsFile,
+    check_pngs,
+    checked_paths,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -122,6 +132,7 @@ def salient(
     refine: Annotated[str, typer.Option(help="How the outline is sharpened: snap, bilateral or none.")] = "snap",
     objects: Annotated[int, typer.Option(min=1, max=254, help="Number of objects to find, one after the other.")] = 1,
     size: ImageSize = 448,
+    affinity: AffinityName = None,
     overlay: Overlay = None,
 ) -> None:
     """Find the object of a photo that stands out to a model, without training, and write its mask."""
@@ -146,6 +157,7 @@ def salient(
         refine=None if refine == "none" else refine,
         objects=objects,
         size=size,
+        affinity=affinity,
     )
     save_png(output, mask.astype(np.uint8) * (255 if objects == 1 else 1))
     found = int(mask.max())

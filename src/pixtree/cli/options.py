@@ -28,6 +28,14 @@ RegionCount = Annotated[
 SideRule = Annotated[
     str, typer.Option("--side", help="Rule for the object's side: border, centre, largest, attention or occlusion (the paper's).")
 ]
+AffinityName = Annotated[
+    str | None,
+    typer.Option(
+        "--affinity",
+        help="How tokens are compared: tokencut (its published setting), or patches or regions, ours for supervised models.",
+        show_default="by the model's family",
+    ),
+]
 ImageSize = Annotated[int, typer.Option("--size", help="Side in pixels of the square image that the model sees.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
 RELAX = "--relax"

@@ -24,6 +24,7 @@ from pixtree.tasks.token_graph import (
     checked_rule,
     cut_vector,
     labels_at,
+    named_affinity,
     object_side,
     own_tokens,
     pooled_tokens,
@@ -87,7 +88,7 @@ def salient(
     model: Any,
     *,
     tokens: int | None = None,
-    affinity: Affinity | None = None,
+    affinity: Affinity | str | None = None,
     side: str = "border",
     refine: str | None = "snap",
     objects: int = 1,
@@ -98,7 +99,8 @@ def salient(
     model: a timm Vision Transformer or a retrofit. The photo is squeezed into a square of `size` pixels for it.
     tokens: the model's features are averaged over this many regions of the photo's tree; None (default) cuts the model's own
     tokens, square patches or the regions of a retrofit.
-    affinity: which features are compared and how; by default the setting that worked best for the model's family.
+    affinity: which features are compared and how, by value or by name: "tokencut" is TokenCut's published setting, "patches" and
+    "regions" are ours for supervised models; by default the one that worked best for the model's family.
     side: the rule that separates object and background, "border" (default), "centre", "largest", "attention" or "occlusion", the
     paper's. The first two are priors about photographs, not evidence of the model.
     refine: "snap" (default) moves the outline to contours of the tree, "bilateral" is the bilateral solver, None does neither.
@@ -114,9 +116,9 @@ def salient(
     ((60, 80), dtype('bool'))
     """
     _check(model, side, refine, objects, size)
-    pixels = colour_image(image)
+    chosen, pixels = None if affinity is None else named_affinity(affinity), colour_image(image)
     tree = hierarchy(pixels) if tokens is not None or refine == "snap" else None
-    scenery = scenery_of(pixels, model, tree=tree, tokens=tokens, affinity=affinity, size=size)
+    scenery = scenery_of(pixels, model, tree=tree, tokens=tokens, affinity=chosen, size=size)
     labels, left = np.zeros(pixels.shape[1:], np.int32), np.ones(len(scenery.graph.size), bool)
     for number in range(1, objects + 1):
         inside = scenery.side(scenery.cut(left), side, left)

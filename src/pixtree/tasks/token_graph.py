@@ -147,6 +147,16 @@ TOKENCUT = Affinity()
 # the odd half of ECSSD (`python benchmarks/salient.py search`), with DeiT-Tiny and ViT-Tiny, for square patches and for regions.
 PATCHES = Affinity((Facet(-5, "query"), Facet(-1, "query")), threshold=None)
 REGIONS = Affinity((Facet(-4, "query"), Facet(-1, "query")), threshold=None)
+AFFINITIES = {"tokencut": TOKENCUT, "patches": PATCHES, "regions": REGIONS}
+
+
+def named_affinity(affinity: Affinity | str) -> Affinity:
+    """An affinity given by value or by name."""
+    if not isinstance(affinity, str):
+        return affinity
+    if affinity not in AFFINITIES:
+        raise ValueError(f"an affinity is one of {', '.join(AFFINITIES)}, got {affinity!r}; choose one of these")
+    return AFFINITIES[affinity]
 
 
 def affinity_for(model: Any, pooled: bool = True) -> Affinity:

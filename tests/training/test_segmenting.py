@@ -26,6 +26,7 @@ from pixtree.training.segmenting import (
     LayeredSegmenter,
     Segmentation,
     class_shares,
+    image_loss,
     keep_segmenter,
     mean_iou,
     token_losses,
@@ -53,6 +54,38 @@ def test_losses_are_those_computed_by_hand():
     assert float(focal) == pytest.approx(wanted / 1.5)
     plain, same = token_losses(logits, target, weight, MaskLosses(gamma=0.0))
     assert float(plain) == pytest.approx(float(same))
+
+
+def test_the_loss_of_whole_images_asks_the_class_token_for_the_classes_that_they_show():
+    logits = torch.tensor([[math.log(3.0), 0.0], [5.0, -5.0]])  # p = 3/4, 1/2; the second image has no counted pixel
+    target = torch.tensor([[[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]])
+    found = image_loss(logits, target, torch.tensor([[0.5, 0.0], [0.0, 0.0]]))
+    assert float(found) == pytest.approx(-math.log(3 / 4) - math.log(1 / 2))
+
+
+def test_the_loss_of_the_release_is_the_focal_one_with_exponent_four_and_that_of_whole_images():
+    torch.manual_seed(0)
+    release = MaskLosses(bce=0.0, focal=1.0, gamma=4.0, image=1.0)
+    for model in ("vit_tiny_patch16_224", pixtree.retrofit("vit_tiny_patch16_224", tokens=9, depth=1, num_classes=0)):
+        vit = timm.create_model(model, depth=1, num_classes=0) if isinstance(model, str) else model
+        segmenter = Segmenter(vit, 3)
+        if isinstance(model, str):
+            vit.set_input_size((64, 80))
+        batch = Labelled(torch.rand(2, 3, 64, 80), torch.randint(0, 3, (2, 64, 80)))
+        ours, theirs = (Segmentation(segmenter, losses)(batch) for losses in (MaskLosses(gamma=4.0), release))
+        assert "image" not in ours
+        assert float(theirs["loss"].detach()) == pytest.approx(float(theirs["focal"] + theirs["image"]))
+        assert float(theirs["focal"]) == pytest.approx(float(ours["focal"]))
+        theirs["loss"].backward()
+        assert segmenter.head[0].weight.grad.any()
+        prefix = vit.cls_token if isinstance(model, str) else vit.tokenizer.prefix
+        assert prefix.grad.any()
+
+
+def test_the_loss_of_whole_images_needs_a_class_token():
+    vit = timm.create_model("vit_tiny_patch16_224", depth=1, class_token=False, global_pool="avg", num_classes=0)
+    with pytest.raises(ValueError, match="needs a class token"):
+        Segmentation(Segmenter(vit, 3), MaskLosses(image=1.0))
 
 
 def picture(seed):

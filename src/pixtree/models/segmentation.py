@@ -19,12 +19,16 @@ PRIOR = 0.05  # probability of every class before training: rare classes then st
 
 
 class TokenLogits(NamedTuple):
-    """Logits (B, N, K) of tokens; labels (B, H, W), the token of each pixel; valid (B, N); grid of patches, None for regions."""
+    """Logits (B, N, K) of tokens; labels (B, H, W), the token of each pixel; valid (B, N); grid of patches, None for regions.
+
+    image: logits (B, K) of the class token, by the same head; None for models without one.
+    """
 
     logits: Tensor
     labels: Tensor
     valid: Tensor
     grid: Grid | None
+    image: Tensor | None = None
 
     def painted(self, values: Tensor) -> Tensor:
         """Values (B, N, C) of the tokens over their pixels, (B, C, H, W); those of patches are interpolated bilinearly."""
@@ -82,8 +86,14 @@ class Segmenter(nn.Module):
                 labels = self.regions(images)
             return self.from_tokens(self.trunk(images), (int(images.shape[2]), int(images.shape[3])), labels)
         tokens = self.model.tokens(images, None if labels is None else Partition(labels))
-        features = self.model.backbone.features(self.model.sequence(tokens))[:, self.model.num_prefix_tokens :]
-        return TokenLogits(self.head(features), tokens.partition.labels, tokens.valid, None)
+        features = self.model.backbone.features(self.model.sequence(tokens))
+        return self.classified(features, tokens.partition.labels, tokens.valid, None)
+
+    def classified(self, features: Tensor, labels: Tensor, valid: Tensor, grid: Grid | None) -> TokenLogits:
+        """Logits from the tokens (B, K + N, D) after the last norm."""
+        prefix = int(self.model.num_prefix_tokens)
+        image = self.head(features[:, 0]) if prefix > 0 else None
+        return TokenLogits(self.head(features[:, prefix:]), labels, valid, grid, image)
 
     @torch.no_grad()
     def regions(self, images: Tensor) -> Tensor:
@@ -123,7 +133,7 @@ class Segmenter(nn.Module):
                 options["attn_mask"] = functional.pad(valid, (prefix, 0), value=True)[:, None, None]
         for block in vit.blocks[self.after :]:
             tokens = block(tokens, **options)
-        return TokenLogits(self.head(vit.norm(tokens)[:, prefix:]), labels, valid, painting)
+        return self.classified(vit.norm(tokens), labels, valid, painting)
 
     @torch.no_grad()
     def predict(self, images: Tensor, sizes: Sequence[Grid] = ()) -> Tensor:

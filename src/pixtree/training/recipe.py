@@ -122,11 +122,12 @@ class CrossEntropy(Section):
 
 
 class MaskLosses(Section):
-    """Weights of binary cross entropy and of the focal loss, and the focal loss's exponent. [`tab:config_segmentation_finetune`]"""
+    """Weights of the tokens' cross entropy and focal loss, γ of the latter, and the weight of the class token's cross entropy."""
 
     bce: float = Field(default=1.0, ge=0)
     focal: float = Field(default=1.0, ge=0)
     gamma: float = Field(default=2.0, ge=0)
+    image: float = Field(default=0.0, ge=0)
 
 
 class Matching(Section):

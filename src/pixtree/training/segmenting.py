@@ -62,11 +62,24 @@ def token_losses(logits: Tensor, target: Tensor, weight: Tensor, losses: MaskLos
     return both[0], both[1]
 
 
+def image_loss(logits: Tensor, target: Tensor, seen: Tensor) -> Tensor:
+    """Binary cross entropy of the class token (B, K) for the classes that an image shows, summed over them; mean over images.
+
+    target, seen: of the image's tokens, as `class_shares` gives them; images without a counted pixel do not count.
+    """
+    shown = (target > 0).any(dim=1).to(logits.dtype)
+    counted = (seen > 0).any(dim=1).to(logits.dtype)
+    entropy = functional.binary_cross_entropy_with_logits(logits, shown, reduction="none").sum(dim=1)
+    return (entropy * counted).sum() / counted.sum().clamp_min(1.0)
+
+
 class Segmentation(Objective):
     """The losses of a segmenter on labelled images; every token counts by its share of labelled pixels."""
 
     def __init__(self, segmenter: Segmenter, losses: MaskLosses = MaskLosses()) -> None:
         super().__init__()
+        if losses.image > 0 and segmenter.model.num_prefix_tokens < 1:
+            raise ValueError("the loss of whole images needs a class token, this model has none; set loss.image to 0")
         self.learner, self.losses = segmenter, losses
 
     def forward(self, batch: Labelled) -> dict[str, Tensor]:
@@ -80,7 +93,11 @@ class Segmentation(Objective):
         target, seen = class_shares(found.labels, truth, found.logits.shape[2], found.logits.shape[1])
         entropy, focal = token_losses(found.logits, target, seen * found.valid, self.losses)
         loss = self.losses.bce * entropy + self.losses.focal * focal
-        return {"loss": loss, "entropy": entropy.detach(), "focal": focal.detach()}
+        parts = {"entropy": entropy.detach(), "focal": focal.detach()}
+        if self.losses.image > 0 and found.image is not None:
+            whole = image_loss(found.image, target, seen * found.valid)
+            loss, parts = loss + self.losses.image * whole, {**parts, "image": whole.detach()}
+        return {"loss": loss, **parts}
 
 
 class LabelledBatches(SampleBatches):

@@ -216,7 +216,7 @@ def test_an_animation_takes_memory_for_no_frame_that_it_only_claims():
     content, claim = stream.getvalue(), b"acTL" + struct.pack(">II", 3_000_000, 0)
     chunk = struct.pack(">I", 8) + claim + struct.pack(">I", zlib.crc32(claim))
     tracemalloc.start()
-    with pytest.raises(ValueError, match="got 300000[01] pages"):
+    with pytest.raises(ValueError, match=r"got 300000[01] pages"):
         checked(content[:33] + chunk + content[33:])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -33,7 +33,7 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 }
 SYMMETRIC = {"min", "max", "minimum", "maximum"}  # of whose arguments the order means nothing
 ELSEWHERE = {"device"}  # arguments that change nothing where there is one device
-COMPILERS = {"kernel", "inlined", "tolerant", "tolerant_inlined"}  # the decorators of pixtree.runtime.jit
+COMPILERS = {"kernel", "part", "inlined", "tolerant", "tolerant_inlined"}  # the decorators of pixtree.runtime.jit
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class _Walk:
 
     def _place(self, function: ast.AST | None, owner: str | None, node: ast.stmt, lines: tuple[int, int]) -> Place:
         name = getattr(function, "name", None)
-        compiled = any(ast.unparse(one) in COMPILERS for one in getattr(function, "decorator_list", []))
+        compiled = any(ast.unparse(one).partition("(")[0] in COMPILERS for one in getattr(function, "decorator_list", []))
         names: list[str] = []
         if function is None and isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]

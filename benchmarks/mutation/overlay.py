@@ -54,8 +54,8 @@ def _stamped(compiled_plainly):
 
     stale = set(os.environ.get("PIXTREE_STALE", "").split(","))
 
-    def compiled(function, **options):
-        found = compiled_plainly(function, **options)
+    def compiled(function, *words, **more):
+        found = compiled_plainly(function, *words, **more)
         stored = getattr(found._cache.own, "_cache_file", None)
         if stored is not None:
             stored._source_stamp = os.environ["PIXTREE_STAMP"] if function.__name__ in stale else "unchanged"

@@ -78,7 +78,7 @@ def _function(path: str, owner: str | None, node: ast.FunctionDef | ast.AsyncFun
                 names.setdefault(part.id, []).append(part.lineno)
             elif isinstance(part, ast.Attribute):
                 names.setdefault(part.attr, []).append(part.lineno)
-    compiled = any(ast.unparse(one) in COMPILERS for one in node.decorator_list)
+    compiled = any(ast.unparse(one).partition("(")[0] in COMPILERS for one in node.decorator_list)
     lines = range(node.body[0].lineno, (node.end_lineno or 0) + 1)
     return Function(path, node.name, owner, compiled, {name: tuple(seen) for name, seen in names.items()}, lines)
 

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from concurrent.futures import Future
+from types import SimpleNamespace
 
 import pytest
 
@@ -42,3 +44,45 @@ def test_the_calls_use_every_kernel():
 @pytest.mark.slow
 def test_processes_take_calls_in_turn_and_every_call_ends():
     assert dict(warm_up.warm_up(2)) == dict.fromkeys(warm_up.CALLS, "")
+
+
+def test_calls_begin_once_what_they_share_is_compiled(monkeypatch):
+    class Pool:
+        """Ends its calls in the order in which they came."""
+
+        def __init__(self, workers, **_):
+            self.workers, self.open = workers, []
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def submit(self, _, name):
+            begun.append((name, frozenset(ended)))
+            self.open.append(Future())
+            assert len(self.open) <= self.workers
+            self.open[-1].set_result("")
+            return self.open[-1]
+
+        def shutdown(self, cancel_futures):
+            assert cancel_futures
+
+    def wait(running, return_when):
+        first = next(iter(running))
+        ended.append(running[first])
+        pool.open.remove(first)
+        return SimpleNamespace(done={first})
+
+    begun, ended = [], []
+    for workers in (1, 2, 40):
+        begun.clear()
+        ended.clear()
+        pool = Pool(workers)
+        monkeypatch.setattr(warm_up, "ProcessPoolExecutor", lambda *_, **__: pool)  # noqa: B023
+        monkeypatch.setattr(warm_up, "wait", wait)
+        assert [name for name, _ in warm_up.warm_up(workers)] == ended
+        assert sorted(ended) == sorted(warm_up.CALLS)
+        assert all(warm_up.AFTER.get(name) in (None, *before) for name, before in begun)
+    assert {"photos", "coarsened models"} == {name for name, before in begun if not before}

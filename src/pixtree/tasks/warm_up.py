@@ -1,10 +1,11 @@
 """Warm up: small calls that together use every kernel, so that later calls do not wait for a compiler."""
 
+import gc
 import logging
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
@@ -132,17 +133,17 @@ def _coarsen() -> None:
             coarsen(MODEL, compute=0.5, rule=rule)(torch.rand(1, 3, 224, 224))
 
 
-# Processes take these in turn. Neighbours have few kernels in common, and long ones come first, so that all processes end together.
+# Processes take these in turn, those that take long first.
 CALLS: dict[str, Callable[[], None]] = {
     "photos": _photos,
-    "13 channels": _channels(13),
-    "tokens": _tokens(Tokenizer.paper),
-    "drawings of photos": _drawing(_photo),
-    "drawings of artwork": _drawing(_artwork),
-    "1 channel": _channels(1),
-    "pretrained tokens": _tokens(Tokenizer.pretrained),
-    "smooth drawings": _drawing(_photo, style="smooth"),
     "coarsened models": _coarsen,
+    "13 channels": _channels(13),
+    "drawings of photos": _drawing(_photo),
+    "tokens": _tokens(Tokenizer.paper),
+    "drawings of artwork": _drawing(_artwork),
+    "pretrained tokens": _tokens(Tokenizer.pretrained),
+    "1 channel": _channels(1),
+    "smooth drawings": _drawing(_photo, style="smooth"),
     "posters": _drawing(_artwork, preset="poster"),
     "retrofits": _retrofit,
     "cuts": _cuts,
@@ -156,11 +157,30 @@ CALLS: dict[str, Callable[[], None]] = {
     "16-bit grey": _deep_grey,
     "selections": _selections,
 }
+# The call that compiles most of what two have in common comes before the other one, which then loads it; all but "coarsened models"
+# come after "photos". So no two processes compile one kernel at the same time, but for a few small ones.
+AFTER = dict.fromkeys(CALLS, "photos") | {
+    "tokens": "13 channels",
+    "drawings of artwork": "drawings of photos",
+    "pretrained tokens": "tokens",
+    "1 channel": "13 channels",
+    "smooth drawings": "drawings of photos",
+    "posters": "drawings of artwork",
+    "retrofits": "pretrained tokens",
+    "drawings with the edges of pixels": "smooth drawings",
+    "posters of photos": "posters",
+    "icons of photos": "drawings of artwork",
+    "line drawings": "drawings of artwork",
+    "fast drawings": "drawings of photos",
+    "16-bit grey": "1 channel",
+}
+del AFTER["photos"], AFTER["coarsened models"]
 
 
 def run(name: str) -> str:
     """Make one of the calls: "" if it worked, or the sentence about an extra that is missing."""
     torch.set_num_threads(1)
+    gc.freeze()  # what is here stays: looking through it again and again would be a twentieth of the time
     try:
         CALLS[name]()
     except ImportError as error:
@@ -182,10 +202,18 @@ def warm_up(processes: int | None = None, *, silent: bool = False) -> Iterator[t
     workers = min(processes or os.cpu_count() or 1, len(CALLS))
     # Forked processes would inherit locks of torch's threads.
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_be_silent if silent else None) as pool:
-        running = {pool.submit(run, name): name for name in CALLS}
+        waiting, ended = list(CALLS), set[str]()
+        running: dict[Future[str], str] = {}
         try:
-            for done in as_completed(running):
-                yield running[done], done.result()
+            while waiting or running:
+                ready = [name for name in waiting if AFTER.get(name) in (None, *ended)]
+                for name in ready[: workers - len(running)]:
+                    waiting.remove(name)
+                    running[pool.submit(run, name)] = name
+                for done in wait(running, return_when=FIRST_COMPLETED).done:
+                    name = running.pop(done)
+                    ended.add(name)
+                    yield name, done.result()
         except BrokenProcessPool as fault:
             raise OSError(
                 "a process of the warm-up was killed, perhaps for lack of memory; run it again with --workers 1"

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixtree.kernels.image.cracks import PlanarMap
-from pixtree.runtime.jit import kernel
+from pixtree.runtime.jit import kernel, part
 
 Array = NDArray[Any]
 COVERED, NOT_COVERED = 0.9995, 0.0005
@@ -104,7 +104,7 @@ def arc_entries(points: Array, offsets: Array, height: int, width: int) -> tuple
     return row[:used], column[:used], step[:used], starts
 
 
-@kernel
+@part()
 def line_entries(
     x0: float, y0: float, x1: float, y1: float, height: int, width: int, row: Array, column: Array, step: Array, used: int
 ) -> Any:
@@ -127,7 +127,7 @@ def line_entries(
     return used
 
 
-@kernel
+@part()
 def row_entries(a: float, b: float, rise: float, y: int, width: int, row: Array, column: Array, step: Array, used: int) -> Any:
     """Entries of a piece of a line inside one row, from x = a to x = b ≥ a, with signed height `rise`."""
     a, b = min(max(a, 0.0), float(width)), min(max(b, 0.0), float(width))
@@ -197,7 +197,7 @@ def shape_runs(entries: Any, shape_loops: Any, order: Array, height: int, width:
     return offsets, begin[:used], end[:used], share[:used]
 
 
-@kernel
+@part()
 def sort_row(column: Array, step: Array, first: int, last: int) -> None:
     """Shell sort by column; for the few entries that a row mostly has, this is insertion."""
     gap = 1
@@ -214,7 +214,7 @@ def sort_row(column: Array, step: Array, first: int, last: int) -> None:
         gap //= 3
 
 
-@kernel
+@part()
 def row_runs(
     column: Array, step: Array, first: int, last: int, y: int, width: int, begin: Array, end: Array, share: Array, used: int
 ) -> Any:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixtree.kernels.image.cracks import PlanarMap
-from pixtree.runtime.jit import kernel
+from pixtree.runtime.jit import kernel, part
 from pixtree.vector.outlines.pieces import Outlines
 
 Array = NDArray[Any]
@@ -25,7 +25,7 @@ def path_data(arcs: PlanarMap, outlines: Outlines) -> list[str]:
     return [text[a:b] for a, b in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
 
 
-@kernel
+@part()
 def put_integer(buffer: Array, at: int, value: int) -> Any:
     """Write an integer in decimals; the position after it."""
     if value < 0:
@@ -42,7 +42,7 @@ def put_integer(buffer: Array, at: int, value: int) -> Any:
     return at + length
 
 
-@kernel
+@part()
 def put_next(buffer: Array, at: int, value: int, fresh: bool) -> Any:
     """Write an integer, after a space unless it follows a letter (`fresh`) or brings its own minus."""
     if not fresh and value >= 0:
@@ -51,7 +51,7 @@ def put_next(buffer: Array, at: int, value: int, fresh: bool) -> Any:
     return put_integer(buffer, at, value)
 
 
-@kernel
+@part()
 def put_line(buffer: Array, at: int, east: int, south: int, command: int) -> Any:
     """Write a relative line; the position after it and the command in force."""
     wanted = _LEVEL if south == 0 else (_UPRIGHT if east == 0 else _LINE)
@@ -67,7 +67,7 @@ def put_line(buffer: Array, at: int, east: int, south: int, command: int) -> Any
     return put_next(buffer, at, south, False), wanted
 
 
-@kernel
+@part()
 def put_arc(buffer: Array, at: int, radius: int, east: int, south: int, command: int) -> Any:
     """Write a relative arc of less than half a circle, clockwise for a positive radius; the position after it."""
     if command != _ARC:

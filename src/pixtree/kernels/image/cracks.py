@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.runtime.jit import inlined, kernel
+from pixtree.runtime.jit import inlined, kernel, part
 
 Array = NDArray[Any]
 Integers = NDArray[np.integer]
@@ -186,7 +186,7 @@ def step_y(direction: int) -> Any:
     return 1 if direction == 1 else (-1 if direction == 3 else 0)
 
 
-@kernel
+@part(allocates=True)
 def crack_bits(framed: Array) -> tuple[Array, int]:
     """Which of the four steps from each corner are cracks, as bits (H + 1, W + 1) uint8, and the number of cracks."""
     height, width = framed.shape[0] - 2, framed.shape[1] - 2

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from pixtree.kernels.arithmetic.compiled import copy_values
 from pixtree.kernels.image.cracks import PlanarMap
-from pixtree.runtime.jit import inlined, kernel
+from pixtree.runtime.jit import inlined, kernel, part
 from pixtree.vector.outlines.pieces import Outlines
 from pixtree.vector.outlines.placement import Samples, along_border, turn_cosine
 
@@ -174,7 +174,7 @@ def tangent(path: Array, k: int, towards: int, limit: int, is_corner: Array, cou
     return (x - from_x) / size, (y - from_y) / size
 
 
-@kernel
+@part()
 def fit_cubic(
     path: Array, first: int, last: int, is_corner: Array, count: int, ring: bool, parameter: Array, fitted: Array
 ) -> tuple[float, int]:

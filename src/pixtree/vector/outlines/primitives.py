@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pixtree.kernels.image.cracks import PlanarMap
-from pixtree.runtime.jit import inlined, kernel
+from pixtree.runtime.jit import inlined, kernel, part
 from pixtree.vector.outlines.fits import CIRCLE, LINE, add_sums, circle_through, gap_to, inside, line_through
 from pixtree.vector.outlines.placement import Samples, along_border, turn_cosine
 
@@ -240,7 +240,7 @@ def cheapest_pieces(corner_offsets: Array, corners: Array, placed: Samples, bord
     return offsets, firsts[:used].copy(), lasts[:used].copy(), kinds[:used].copy(), places[:used].copy(), lengths[:used].copy()
 
 
-@kernel
+@part()
 def divide(sums: Array, path: Array, count: int, prices: Prices, cost: Array, previous: Array, place: Array, other: Array) -> None:
     """Fill `previous` with the best place before each sample where a piece that ends there begins."""
     for k in range(count):
@@ -273,7 +273,7 @@ def wobbles_only(sums: Array, path: Array, first: int, last: int, place: Array, 
     return True
 
 
-@kernel
+@part()
 def join_lines(sums: Array, path: Array, pieces: Any, begin: int, end: int, place: Array, other: Array) -> Any:
     """Replace neighbouring lines begin…end − 1 by one wherever their samples only wobble around it; returns the new end.
 
@@ -302,7 +302,7 @@ def join_lines(sums: Array, path: Array, pieces: Any, begin: int, end: int, plac
     return kept
 
 
-@kernel
+@part()
 def sharpen_corners(path: Array, pieces: Any, begin: int, end: int) -> Any:
     """Drop tiny pieces of begin…end − 1 between two longer lines that meet next to them; returns the new end."""
     firsts, lasts, kinds, places = pieces

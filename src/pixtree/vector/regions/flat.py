@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from pixtree.kernels import kernels_for
-from pixtree.runtime.jit import inlined, kernel
+from pixtree.runtime.jit import inlined, kernel, part
 from pixtree.vector.regions.areas import BLEND, LONG, flat_pixels, is_page, photographs, ruled_pixels
 from pixtree.vector.regions.colours import packed, unpacked
 
@@ -254,7 +254,7 @@ def nearest_colours(planes: Array, colours: Array) -> tuple[Array, Array]:
     return entries, equal
 
 
-@kernel
+@part(allocates=True)
 def pure_pixels(entries: Array, equal: Array, colours: int) -> tuple[Array, Array]:
     """Which pixels (H, W) are part of a square of four equal ones, and so not blends; and their number per colour."""
     height, width = entries.shape

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pixtree.runtime.jit import inlined, kernel
+from pixtree.runtime.jit import inlined, kernel, part
 
 Array = NDArray[Any]
 FEW_NEIGHBOURS = 64  # regions with more re-price their edges only when one of them comes up
@@ -311,7 +311,7 @@ def merge_cheapest_first(
     return kept[:merges].copy(), absorbed[:merges].copy(), growth[:merges].copy()
 
 
-@kernel
+@part()
 def without_outdated(heap_cost: Array, heap_edge: Array, size: int, cost: Array) -> int:
     """Drop the outdated entries of the heap; returns the new size."""
     valid = 0

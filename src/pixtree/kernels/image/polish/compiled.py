@@ -1,10 +1,9 @@
 """Boundary polishing in numba: the definition's loops, compiled."""
 
-from numba.extending import register_jitable
 from torch import Tensor
 
 from pixtree.kernels.image.polish import definition
-from pixtree.runtime.jit import kernel
+from pixtree.runtime.jit import kernel, shared
 
 for _loop in (
     definition.logarithm,
@@ -14,7 +13,7 @@ for _loop in (
     definition.misfit,
     definition.move_pixel,
 ):
-    register_jitable(_loop)
+    shared(_loop)
 polish_in_place = kernel(definition.polish_in_place)
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pixtree.kernels.tokens.cluster.definition import FAR, products_of_strips, strips
-from pixtree.runtime.jit import inlined, kernel
+from pixtree.runtime.jit import inlined, kernel, part
 from pixtree.runtime.threads import each, scratch
 
 _f4 = np.float32
@@ -193,7 +193,7 @@ def _merge(pairs, alive, parent, distance, weight, ward, pick, means, inner) -> 
         weight[pairs[x]] = weight[pairs[x]] + weight[pick[pairs[x]]]
 
 
-@inlined
+@part(allocates=True)
 def _number(parent, labels) -> None:
     """Labels from parents, clusters numbered by their first point."""
     points, found = parent.size, 0

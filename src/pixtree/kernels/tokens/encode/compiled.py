@@ -17,7 +17,7 @@ from torch import Tensor
 from pixtree.kernels import operators
 from pixtree.kernels.arithmetic.compiled import copy_values, sigmoid
 from pixtree.kernels.tokens.encode import EncoderLayers, definition
-from pixtree.runtime.jit import inlined, kernel, tolerant, tolerant_inlined
+from pixtree.runtime.jit import inlined, kernel, part, tolerant, tolerant_inlined
 from pixtree.runtime.threads import each
 
 Array = NDArray[Any]
@@ -139,7 +139,7 @@ def add_mixed_pair(weight: Array, other: Array, source: Array, target: Array, pa
             partner[i] += o0 * source[k, i]
 
 
-@kernel
+@part()
 def add_linear(weight: Array, source: Array, target: Array) -> None:
     """target (O, BLOCK) += weight (O, I) source (I, BLOCK)."""
     count = weight.shape[0]
@@ -174,7 +174,7 @@ def add_products(line: Array, rows: Array, length: int, target: Array) -> None:
         target[k] += s0
 
 
-@kernel
+@part()
 def gather_cells(image: Array, start: int, patches: Array) -> None:
     """patches[2·(row // 2) + column // 2, (c, row % 2, column % 2), i] is pixel (row, column) of cell start + i, channel c.
 
@@ -199,7 +199,7 @@ def gather_cells(image: Array, start: int, patches: Array) -> None:
         i, x, y = i + count, 0, min(y + 1, down - 1)
 
 
-@kernel
+@part()
 def linear(weight: Array, bias: Array, source: Array, target: Array) -> None:
     """target (O, BLOCK) = weight (O, I) source (I, BLOCK) + bias (O,)."""
     for o in range(bias.size):
@@ -207,7 +207,7 @@ def linear(weight: Array, bias: Array, source: Array, target: Array) -> None:
     add_linear(weight, source, target)
 
 
-@kernel
+@part()
 def silu(values: Array) -> None:
     """values ← values · sigmoid(values)."""
     for i in range(values.size):
@@ -283,7 +283,7 @@ def shrink(wide: Array, line: Array) -> None:
         line[j + two] += _FAR1 * wide[four * j + two] + _FAR0 * wide[four * j + three]
 
 
-@kernel
+@part(allocates=True)
 def enlarge(image: Array, lift: Array, offset: Array, coarse: Array, features: Array) -> None:
     """features (d, H, W) = A image + b + coarse (d, down, across), bilinearly enlarged four times and cropped."""
     channels, height, width = image.shape
@@ -305,7 +305,7 @@ def enlarge(image: Array, lift: Array, offset: Array, coarse: Array, features: A
                     target[x] += weight * image[c, y, x]
 
 
-@tolerant
+@part(allocates=True, tolerant=True)
 def residual_backward(image: Array, gradient: Array, residual: Array) -> None:
     """Adds into residual (d, C + 1), the gradients of A and b."""
     channels, height, width = image.shape
@@ -317,7 +317,7 @@ def residual_backward(image: Array, gradient: Array, residual: Array) -> None:
             add_products(gradient[o, y], pixels, width, residual[o])
 
 
-@tolerant
+@part(allocates=True, tolerant=True)
 def enlarge_backward(gradient: Array, coarse: Array) -> None:
     """The transpose of enlarging, from (d, H, W) to (d, down, across): first over rows, so that few are left to shrink."""
     depth, height, width = gradient.shape

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pixtree.kernels import operators
 from pixtree.kernels.tokens.sample import Background, Boxes, Injected, definition
-from pixtree.runtime.jit import inlined, tolerant, tolerant_inlined
+from pixtree.runtime.jit import inlined, part, tolerant, tolerant_inlined
 from pixtree.runtime.threads import each, scratch
 
 Array = NDArray[Any]
@@ -109,7 +109,7 @@ def place_taps(start, side, size, taps):
         fraction[i] = position - np.float32(below)
 
 
-@tolerant
+@part(allocates=True, tolerant=True)
 def inject(image, labels, first, canvas):
     """canvas[4p + k] = scale (x + δ of p's region) + shift of channel first + k at pixel p; labels (P,)."""
     change, scale, shift = image.change, image.scale, image.shift
@@ -180,7 +180,7 @@ def cover(labels, region, pair, columns, blend, inside):
         inside[j] = a + blend.dtype.type(along[j]) * (blend[right[j] - left[0]] - a)
 
 
-@tolerant_inlined
+@part(allocates=True)
 def empty_taps(samples):
     """Taps to be placed."""
     return np.empty(samples, _u8), np.empty(samples, _u8), np.empty(samples, np.float32)
@@ -293,7 +293,7 @@ def blend_rows_backward(blend_gradient, pair, canvas_gradient):
         canvas_gradient[_FOUR * under + t] += lower * blend_gradient[t]
 
 
-@tolerant
+@part(allocates=True, tolerant=True)
 def inject_backward(canvas_gradient, labels, scale, first, changes):
     """The transpose of `inject`: sums over regions, in float64 as they are long."""
     sums = np.zeros(LANES * changes.shape[0], np.float64)

@@ -6,18 +6,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba.extending import register_jitable
 from torch import Tensor
 
 from pixtree.kernels.arithmetic.compiled import bits_of, from_bits
 from pixtree.kernels.tree.cut import definition
 from pixtree.kernels.tree.cut.definition import HEAP_NODE, SPINE_LIMIT, select_largest
-from pixtree.runtime.jit import kernel
+from pixtree.runtime.jit import kernel, shared
 from pixtree.runtime.threads import scratch
 
 FEW = 2**16  # values that are sorted faster than counted
 
-register_jitable(definition.join_heaps)
+shared(definition.join_heaps)
 scale_set = kernel(definition.scale_set)
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from pixtree.kernels.tokens.aggregate.compiled.rows import STRIP, to_rows
 from pixtree.kernels.tokens.segments.compiled import batch_means
-from pixtree.runtime.jit import tolerant, tolerant_inlined
+from pixtree.runtime.jit import part, tolerant, tolerant_inlined
 from pixtree.runtime.threads import each, scratch
 
 Array = NDArray[Any]
@@ -137,7 +137,7 @@ def gradients_of_image(
                 plane[p] = part[p, c]
 
 
-@tolerant
+@part(tolerant=True)
 def gather_means(learned, further, start, members, mean, size, region, new_mean, new_size, new_region):
     """Means, sizes and labels of the next level's regions; those that the cut divides get the label −1, and no mean."""
     wide = len(learned) + len(further) if len(learned) > 0 else mean.shape[1]
@@ -163,7 +163,7 @@ def gather_means(learned, further, start, members, mean, size, region, new_mean,
         new_size[group] = total
 
 
-@tolerant
+@part(allocates=True, tolerant=True)
 def gradients_of_level(
     learned,
     seen,

@@ -6,7 +6,8 @@ branches that depend on the image; the likelihood is computed in blocks, so that
 one reused slab of memory, since fresh pages cost more than the arithmetic.
 
 Kernels that loop over channels have a parameter `known`: a tuple whose length is their number where that is known when compiling
-(3, or one of the widths of `lanes`; then those loops unroll), else empty.
+(3, or one of the widths of `lanes`; then those loops unroll), else empty. An `if` tests its length directly: then numba drops
+the branch that this length never takes, instead of compiling it.
 Indices are unsigned, because signed ones pay for negative wrap-around.
 """
 
@@ -15,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numba.extending import register_jitable
 from torch import Tensor
 
 from pixtree.kernels.arithmetic import CHANNELS_PER_LOG
@@ -27,11 +27,18 @@ from pixtree.kernels.tree.build.compiled.adjacency import (
     edges_of_regions,
 )
 from pixtree.kernels.tree.build.compiled.grouping import components_of_picks, gather_members, order_members
-from pixtree.kernels.tree.build.compiled.joining import finish_gains, join_pieces, merge, pick_firsts, region_energies
+from pixtree.kernels.tree.build.compiled.joining import (
+    fill_energies,
+    finish_gains,
+    join_pieces,
+    merge,
+    pick_firsts,
+    region_energies,
+)
 from pixtree.kernels.tree.build.compiled.picking import TreeZones, pick_on_grid, pick_regions, pick_zones
 from pixtree.kernels.tree.zones import Zones
 from pixtree.kernels.tree.zones.compiled import NO_ZONES, ZoneArrays, arrays_of, vertex_numbers, zones_of, zones_on_grid
-from pixtree.runtime.jit import kernel
+from pixtree.runtime.jit import kernel, shared
 from pixtree.runtime.threads import scratch
 
 _f4, _i4, _u4, _i8, _u8 = np.float32, np.int32, np.uint32, np.int64, np.uint64
@@ -42,7 +49,7 @@ _GAUSSIAN, _WARD, _LIKELIHOOD = int(Cost.GAUSSIAN), int(Cost.WARD), int(Cost.LIK
 NO_TREE_ZONES = TreeZones(*(np.empty(0, np.int32) for _ in range(4)))
 
 
-@register_jitable
+@shared
 def capacities(leaves: int, on_grid: bool, sides: int = 2) -> tuple[int, int, int]:
     """Most regions of the first level that has rows and of the level after it, and most edges.
 
@@ -308,7 +315,7 @@ def build_on_regions(size: Tensor, mean: Tensor, deviation: Tensor, edges: Edges
     rows[:, :channels], rows[:, channels] = values, size.numpy()
     if compiled_rule.variances:
         rows[:, channels + 1 : 2 * channels + 1] = deviation.numpy()
-        region_energies(known, leaves, work.rows, compiled_rule)
+        fill_energies(known, leaves, work.rows, compiled_rule)
         tree[6][:leaves] = rows[:, 2 * channels + 1]
     if compiled_rule.compared:
         rows[:, compiled_rule.compared :] = values

@@ -7,7 +7,7 @@ an entry that does not count is written all the same, and overwritten by the nex
 
 import numpy as np
 
-from pixtree.runtime.jit import inlined, kernel
+from pixtree.runtime.jit import inlined, kernel, part
 
 _u4, _i8, _u8 = np.uint32, np.int64, np.uint64
 _NO_EDGE = _u8(2**64 - 1)
@@ -25,7 +25,7 @@ def ends(edge):
     return edge >> _u8(32), edge & _u8(0xFFFFFFFF)
 
 
-@kernel
+@part()
 def edges_of_grid(shape, groups, component, place, slot, edges, sorted_edges, length):
     """Edges of the first round's regions, from the pixel grid; returns their number. All arrays from `place` on are overwritten."""
     height, width = shape
@@ -48,7 +48,7 @@ def crossing_sides(pixels, others, edges, found):
     return found
 
 
-@kernel
+@part()
 def edges_of_regions(count, groups, component, place, slot, edges, length, sorted_edges, sorted_length):
     """Edges of the next level from the `count` edges of this one, in place; returns their number."""
     kept = _u8(0)

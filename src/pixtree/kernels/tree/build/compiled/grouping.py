@@ -3,14 +3,14 @@
 import numpy as np
 
 from pixtree.kernels.tree.build.compiled.picking import ZONE_KEY
-from pixtree.runtime.jit import inlined, kernel
+from pixtree.runtime.jit import inlined, part
 
 _i8, _u4, _u8 = np.int64, np.uint32, np.uint64
 _UNSEEN = _u4(0xFFFFFFFF)
 _FEW, _MANY = 16, 48  # members up to which ranks are counted, and from which on insertion is too slow
 
 
-@kernel
+@part()
 def components_of_picks(count, pick, component, start, top, number):
     """Number the components by first member; start[c + 1] becomes the size of c. A region that picks itself is alone.
 
@@ -46,7 +46,7 @@ def components_of_picks(count, pick, component, start, top, number):
     return _i8(found)
 
 
-@kernel
+@part()
 def gather_members(count, groups, component, start, members):
     """Counting sort: members[start[c]:start[c + 1]] are the regions of component c, ascending."""
     total = _u4(0)
@@ -74,7 +74,7 @@ def joins_before(x, x_key, y, y_key, pick):
     return x < y
 
 
-@kernel
+@part(allocates=True)
 def order_members(groups, start, members, key, pick, ordered):
     """ordered = the members of every component in the order in which they join."""
     few, ranks = np.empty(_FEW, np.int64), np.empty(_FEW, np.uint64)
@@ -111,7 +111,7 @@ def rank_members(begin, size, members, key, few, ranks, ordered):
     return ties == _u8(1)
 
 
-@kernel
+@part()
 def insert_members(begin, size, members, key, pick, ordered):
     """The same by insertion."""
     for i in range(begin, begin + size):
@@ -124,7 +124,7 @@ def insert_members(begin, size, members, key, pick, ordered):
         ordered[j] = x
 
 
-@kernel
+@part()
 def sort_many(begin, size, members, key, pick, ordered):
     """The same for components of any size, with flat zones first."""
     rest = zones_first(begin, size, members, key, ordered)
@@ -147,7 +147,7 @@ def zones_first(begin, size, members, key, ordered):
     return rest
 
 
-@kernel
+@part()
 def heap_sort(begin, size, key, pick, ordered):
     """Order members in O(n log n), in place."""
     root, end = size // 2, size

@@ -5,9 +5,9 @@ import numpy as np
 from pixtree.kernels.arithmetic import CHANNELS_PER_LOG
 from pixtree.kernels.arithmetic.compiled import exponential, from_bits, log_at_least_one
 from pixtree.kernels.tree import Cost
-from pixtree.kernels.tree.build.compiled.lanes import LARGEST_LOGS, in_lanes, multiply_groups, row_factors
+from pixtree.kernels.tree.build.compiled.lanes import COLOURS, LARGEST_LOGS, multiply_groups, row_factors
 from pixtree.kernels.tree.build.compiled.picking import MAGNITUDE, ZONE_KEY
-from pixtree.runtime.jit import inlined, kernel
+from pixtree.runtime.jit import inlined, kernel, part
 
 _f4, _i4, _u4, _i8, _u8 = np.float32, np.int32, np.uint32, np.int64, np.uint64
 _ONE, _ZERO, _HALF = _f4(1.0), _f4(0.0), _f4(0.5)
@@ -34,7 +34,7 @@ def amount_of(member, size, key, pick, rule):
 
 # A region is one row of float32: means (C), size; where variances count, squared deviations (C), energy; and if the rule is
 # weighted, f_t of `alg:merge` (C), from column `rule.compared` on.
-@kernel
+@part()
 def merge(known, single, source, groups, start, ordered, node, key, pick, target, new_node, tree, next_node, leaves, rule, zones):
     """Join the members of every component one after another: rows of the new regions, and a tree node per join.
 
@@ -115,19 +115,19 @@ def merge(known, single, source, groups, start, ordered, node, key, pick, target
     return next_node
 
 
-@kernel
+@part(allocates=True)
 def region_energies(known, groups, rows, rule):
     """Fill the energy of every row, n Σ_c log(1 + deviation_c / (n φ)), in blocks, so that the logarithm vectorises."""
     channels = len(known) if len(known) > 0 else rule.channels
     logs = (rule.channels + _GROUP - 1) // _GROUP
     factors, energy = np.empty((logs, _BLOCK), np.float32), np.empty(_BLOCK, np.float32)
-    terms = np.ones((_BLOCK if in_lanes(known) else 1, LARGEST_LOGS * _GROUP), np.float32)
+    terms = np.ones((_BLOCK if len(known) > COLOURS else 1, LARGEST_LOGS * _GROUP), np.float32)
     for begin in range(0, groups, _BLOCK):
         count = min(groups - begin, _BLOCK)
         part = rows[begin : begin + count]
         for i in range(_u8(count)):
             scale = rule.inverse_floor / part[i, channels]
-            if in_lanes(known):
+            if len(known) > COLOURS:
                 row_factors(known, part, i, scale, terms, i)
                 continue
             product = _ONE
@@ -136,7 +136,7 @@ def region_energies(known, groups, rows, rule):
                 if c % _GROUP == _GROUP - 1 or c == channels - 1:
                     factors[c // _GROUP, i] = product
                     product = _ONE
-        if in_lanes(known):
+        if len(known) > COLOURS:
             multiply_groups(count, terms, logs, factors)
         energy[:] = _ZERO
         for group in range(logs):
@@ -144,6 +144,12 @@ def region_energies(known, groups, rows, rule):
                 energy[i] += log_at_least_one(factors[group, i])
         for i in range(count):
             part[i, 2 * channels + 1] = part[i, channels] * energy[i]
+
+
+@kernel
+def fill_energies(known, groups, rows, rule):
+    """`region_energies` for Python."""
+    region_energies(known, groups, rows, rule)
 
 
 @kernel

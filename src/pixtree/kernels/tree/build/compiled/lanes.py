@@ -28,12 +28,6 @@ def known_channels(channels: int) -> tuple[int, ...]:
     return (0,) * width
 
 
-@inlined
-def in_lanes(known):
-    """Whether the channels of a row are one vector."""
-    return len(known) > COLOURS
-
-
 class _Rows:
     """The rows of a C-contiguous float32 matrix in LLVM's terms, read in vectors of `lanes`."""
 

@@ -8,9 +8,9 @@ from pixtree.kernels.arithmetic import CHANNELS_PER_LOG
 from pixtree.kernels.arithmetic.compiled import bits_of, edge_hash, length_power, log_at_least_one, order_key
 from pixtree.kernels.tree import Cost
 from pixtree.kernels.tree.build.compiled.adjacency import ends
-from pixtree.kernels.tree.build.compiled.lanes import LARGEST_LOGS, in_lanes, multiply_groups, union_factors
+from pixtree.kernels.tree.build.compiled.lanes import COLOURS, LARGEST_LOGS, multiply_groups, union_factors
 from pixtree.kernels.tree.zones.compiled import squared_distance
-from pixtree.runtime.jit import inlined, kernel
+from pixtree.runtime.jit import inlined, kernel, part
 
 _f4, _i4, _u4, _i8, _u8 = np.float32, np.int32, np.uint32, np.int64, np.uint64
 _ONE, _ZERO = _f4(1.0), _f4(0.0)
@@ -252,7 +252,7 @@ def offer_edges(count, edges, growth, names, tied, best):
         settle_tie(b, upper | _i8(a), names, best)
 
 
-@kernel
+@part(allocates=True)
 def pick_regions(known, cost, count, edges, length, rows, rule, names, key, pick):
     """Each region's cheapest neighbour.
 
@@ -265,15 +265,18 @@ def pick_regions(known, cost, count, edges, length, rows, rule, names, key, pick
     steps, deviations = np.empty((channels, _BLOCK), np.float32), np.empty((channels, _BLOCK), np.float32)
     products, sizes, energies = np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.float32)
     scales, factors = np.empty(_BLOCK, np.float32), np.empty((LARGEST_LOGS, _BLOCK), np.float32)
-    terms = np.ones((_BLOCK if in_lanes(known) else 1, LARGEST_LOGS * _GROUP), np.float32)
+    terms = np.ones((_BLOCK if len(known) > COLOURS else 1, LARGEST_LOGS * _GROUP), np.float32)
     growth, tied = np.empty(_BLOCK, np.float32), np.empty(_BLOCK + 1, np.uint32)
     for region in range(_u8(count)):
         key[region] = _FAR_BITS << _i8(32) | _i8(region)
     for begin in range(0, edges.size, _BLOCK):
         some, lengths = edges[begin : begin + _BLOCK], length[begin : begin + _BLOCK]
         filled = _u8(some.size)
-        if cost == _LIKELIHOOD and in_lanes(known):
-            growth_in_lanes(known, filled, some, rows, rule, terms, factors, sizes, energies, growth)
+        if len(known) > COLOURS:
+            if cost == _LIKELIHOOD:
+                growth_in_lanes(known, filled, some, rows, rule, terms, factors, sizes, energies, growth)
+            else:
+                gather_edges(filled, channels, cost, some, rows, steps, deviations, products, sizes, energies, growth)
         else:
             gather_edges(filled, channels, cost, some, rows, rule.compared, steps, deviations, products, sizes, energies, growth)
             if cost == _LIKELIHOOD:

@@ -4,8 +4,8 @@ import numpy as np
 
 from pixtree.kernels.arithmetic import CHANNELS_PER_LOG
 from pixtree.kernels.arithmetic.compiled import log_at_least_one
-from pixtree.kernels.tree.build.compiled.lanes import absorb_pixel, absorb_region, in_lanes, take_pixel
-from pixtree.runtime.jit import inlined, kernel
+from pixtree.kernels.tree.build.compiled.lanes import COLOURS, absorb_pixel, absorb_region, take_pixel
+from pixtree.runtime.jit import inlined, part
 
 _f4, _i4, _u8 = np.float32, np.int32, np.uint64
 _ONE, _ZERO = _f4(1.0), _f4(0.0)
@@ -25,7 +25,7 @@ def energy_of(row, size, channels, rule):
     return size * logs
 
 
-@kernel
+@part()
 def sum_up(known, single, source, groups, start, ordered, target, rule, zone_size):
     """Rows of the components of one level, members taken up in the order in which they join, as in `merge` of `tree.build`.
 
@@ -61,7 +61,7 @@ def pixels_of_zone(first, zone_size):
 def begin_row(known, single, source, member, target, group, channels, rule):
     """Start a row with the means and deviations of its first member."""
     leaf = len(single) > 0
-    if in_lanes(known) and leaf:
+    if len(known) > COLOURS and len(single) > 0:
         take_pixel(known, target, group, source, member, rule.channels)
     else:
         for c in range(channels):
@@ -72,7 +72,7 @@ def begin_row(known, single, source, member, target, group, channels, rule):
 @inlined
 def take_up(known, single, source, member, share, spread, target, group, channels, rule):
     """Move the means and deviations of a row by those of a member."""
-    if in_lanes(known):
+    if len(known) > COLOURS:
         if len(single) > 0:
             absorb_pixel(known, target, group, source, member, rule.channels, share, spread)
         else:
@@ -87,7 +87,7 @@ def take_up(known, single, source, member, share, spread, target, group, channel
             target[group, channels + 1 + c] = deviation + spread * step * step
 
 
-@kernel
+@part()
 def name_nodes(known, single, tau, source, groups, start, ordered, node, above, target, new_node, tree, made, rule, zone_size):
     """Nodes for the components that need them: a component of flat members (node −1) with energy below τ is flat itself.
 
@@ -112,7 +112,7 @@ def name_nodes(known, single, tau, source, groups, start, ordered, node, above, 
     return made
 
 
-@kernel
+@part()
 def join_members(known, single, source, begin, end, ordered, node, above, target, group, tree, made, rule, zone):
     """A node per join of one component's members; its row of target holds the same before and after.
 

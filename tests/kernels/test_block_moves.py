@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from pictures import noise, photo, small_images
 
 from pixtree.kernels import kernels_for
+from pixtree.kernels.image.blocks import definition
 from pixtree.kernels.image.blocks.definition import ATTRACTION, energy_with
 from pixtree.kernels.tree import FLOOR
 from pixtree.trees.build import hierarchy_of_image
@@ -125,3 +126,14 @@ def test_the_energy_of_many_channels_is_that_of_the_formula():
     row = torch.cat((torch.tensor([30.0], dtype=torch.float64), values.sum(1), values.square().sum(1)))[None].numpy()
     expected = energy(torch.zeros(30, dtype=torch.int64), values)
     assert energy_with(row, 0, row, 0, 0.0, 1.0 / FLOOR) == pytest.approx(expected, rel=1e-9)
+
+
+def test_blocks_without_news_would_stay(monkeypatch):
+    labels, coarse, fine, features = nested(photo(height=40, width=44), 9, 60, 200)
+    looks, best_region = [], definition.best_region
+    monkeypatch.setattr(definition, "best_region", lambda *words: looks.append(1) or best_region(*words))
+    quick = moved(labels, torch.stack((coarse, fine)), features, "torch", sweeps=8)
+    few = len(looks)
+    monkeypatch.setattr(definition, "has_news", lambda *_: True)
+    assert torch.equal(quick, moved(labels, torch.stack((coarse, fine)), features, "torch", sweeps=8))
+    assert few < 0.9 * (len(looks) - few)

@@ -1,11 +1,10 @@
 """Block moves in numba: the definition's loops, compiled."""
 
-from numba.extending import register_jitable
 from torch import Tensor
 
 from pixtree.kernels.image.blocks import definition
 from pixtree.kernels.image.polish import compiled as _polish  # noqa: F401, which registers the logarithm
-from pixtree.runtime.jit import kernel
+from pixtree.runtime.jit import kernel, shared
 
 for _loop in (
     definition.sum_blocks,
@@ -14,10 +13,11 @@ for _loop in (
     definition.link_blocks,
     definition.add_row,
     definition.energy_with,
+    definition.has_news,
     definition.best_region,
     definition.stays_connected,
 ):
-    register_jitable(_loop)
+    shared(_loop)
 move_in_place = kernel(definition.move_in_place)
 
 

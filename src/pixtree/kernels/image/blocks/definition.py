@@ -137,6 +137,7 @@ def move_level(
     home, fixed = np.zeros(count, np.int64), np.zeros(count, np.bool_)
     begin, neighbour, search = np.zeros(count + 1, np.int64), np.empty(2 * found, np.int64), np.zeros((2, count), np.int64)
     energies, tried = np.zeros(regions), np.zeros(regions, np.int64)
+    changed, looked = np.ones(regions, np.int64), np.zeros(count, np.int64)  # stamps of the last times
     for block in range(owner.size):
         home[group[block]] = owner[block]
         add_row(rows, group[block], sums, block, 1.0)
@@ -152,13 +153,17 @@ def move_level(
             old = home[block]
             if fixed[block] or totals[old, 0] == rows[block, 0]:
                 continue
+            if not has_news(block, home, begin, neighbour, changed, looked[block]):
+                continue
             stamp += 1
+            looked[block] = stamp
             new = best_region(block, home, begin, neighbour, rows, totals, energies, tried, stamp, inverse_floor)
             if new == old or not stays_connected(block, home, begin, neighbour, search, stamp):
                 continue
             home[block] = new
             moved = True
             for region, sign in ((old, -1.0), (new, 1.0)):
+                changed[region] = stamp
                 add_row(totals, region, rows, block, sign)
                 energies[region] = energy_with(totals, region, rows, block, 0.0, inverse_floor)
         if not moved:
@@ -233,6 +238,17 @@ def energy_with(totals: Values, region: int, sums: Values, block: int, sign: flo
             logarithms += logarithm(product)
             product = 1.0
     return float(size * (logarithms + ATTRACTION * spread))
+
+
+def has_news(block: int, owner: Numbers, begin: Numbers, neighbour: Numbers, changed: Numbers, looked: int) -> bool:
+    """Whether the region of a block or one next to it has changed since the block was looked at and stayed.
+
+    If none has, it would stay again: costs and connections depend on these regions only.
+    """
+    news = changed[owner[block]]
+    for side in range(begin[block], begin[block + 1]):
+        news = max(news, changed[owner[neighbour[side]]])
+    return bool(news >= looked)
 
 
 def best_region(

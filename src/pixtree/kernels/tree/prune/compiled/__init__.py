@@ -183,10 +183,7 @@ def join_labels(rounds, offset, component, node, above, parent, opened, top, lab
     number = np.empty(regions, np.int32)
     for region in range(regions):
         number[region] = -1
-    fine = _i4(0)
-    for pixel in range(labels.size):
-        fine = max(fine, labels[pixel] + _i4(1))
-    coarse = np.empty(fine, np.int32)
+    coarse = np.empty(labels.size, np.int32)  # more than there are regions; what is not written costs nothing
     known, seen = _i4(0), _i4(0)
     for pixel in range(labels.size):
         if labels[pixel] == known:  # regions are numbered by their first pixels
@@ -325,5 +322,10 @@ def opened_nodes(left: Any, right: Any, gain: Any, counts: Sequence[int]) -> tup
     words = made * HEAP_NODE.itemsize // 4
     scale = np.empty(made, np.float64)
     scales_of_few(left, right, gain, scratch("heaps", words)[:words].view(HEAP_NODE), scale)
-    opened = [select_largest(torch.from_numpy(scale), count).numpy() for count in counts]
-    return opened, float(scale[opened[0]].min(initial=np.inf))
+    finest = select_largest(torch.from_numpy(scale), counts[0]).numpy()
+    nodes = np.flatnonzero(finest)
+    opened = [finest]
+    for count in counts[1:]:  # which open some of these
+        opened.append(np.zeros(made, np.bool_))
+        opened[-1][nodes[select_largest(torch.from_numpy(scale[nodes]), count).numpy()]] = True
+    return opened, float(scale[nodes].min(initial=np.inf))

@@ -4,8 +4,7 @@ Inside a component the members join one after another, in the order of the edges
 member in that order (its own best edge is at least as good), so the growing cluster stays connected, and k members give k − 1
 binary nodes. [`alg:merge`, `eq:aggr`]
 
-Similarities that are kernels compare the means of regions, or, if the rule is weighted, the vectors of `alg:merge` to the letter:
-f_{t+1}(u) = Σ_v |v|/|u| κ(v, v_max) f_t(v). Sizes, means, variances and energies are the same either way.
+Kernels compare the means of regions, or, in a weighted rule, only the vectors f_{t+1}(u) = Σ_v |v|/|u| κ(v, v_max) f_t(v).
 """
 
 from typing import NamedTuple

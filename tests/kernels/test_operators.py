@@ -13,6 +13,7 @@ from pixtree.kernels import kernels_for, operators
 
 SCHEMAS = """
 pixtree::cell_counts(Tensor labels, SymInt count, SymInt rows, SymInt columns) -> Tensor
+pixtree::cell_shares(Tensor labels, SymInt count, SymInt bins, str kernel, float bandwidth) -> Tensor
 pixtree::cut_exactly(Tensor images, Tensor features, Tensor scale, SymInt count, bool colour, float unit, float[] rule, \
 bool levels, str backend) -> (Tensor, Tensor, Tensor)
 pixtree::denormalised(Tensor images, Tensor mean, Tensor std) -> Tensor
@@ -24,6 +25,8 @@ pixtree::encode_backward(Tensor gradient, Tensor images, Tensor first, Tensor bi
 pixtree::encode_images_backward(Tensor gradient, Tensor images, Tensor lift, Tensor first, Tensor bias, Tensor second) -> Tensor
 pixtree::means_and_sizes(Tensor values, Tensor labels, SymInt count) -> (Tensor, Tensor)
 pixtree::paint(Tensor rows, Tensor labels) -> Tensor
+pixtree::raw_sums(Tensor features, Tensor fixed, Tensor weight, Tensor precision, Tensor labels, SymInt count, Tensor levels, \
+SymInt compared) -> Tensor
 pixtree::region_boxes(Tensor labels, SymInt count) -> Tensor
 pixtree::region_sizes(Tensor labels, SymInt count) -> Tensor
 pixtree::region_sums(Tensor values, Tensor labels, SymInt count) -> Tensor

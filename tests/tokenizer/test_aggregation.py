@@ -146,6 +146,7 @@ def test_the_operator_is_well_behaved(example):
     features, fixed, labels, levels = example
     scalars = (WEIGHT.clone().requires_grad_(), PRECISION.clone().requires_grad_())
     opcheck(operators.straight_means, (features.clone().requires_grad_(), fixed, *scalars, labels, 9, levels, 2))
+    opcheck(operators.raw_sums, (features, fixed, WEIGHT, PRECISION, labels, 9, levels, 2))
 
 
 def test_no_gradient_crosses_images(example):

@@ -86,6 +86,7 @@ def test_positions_follow_autocast():
 def test_the_operator_is_well_behaved():
     opcheck(operators.embed_cells, (PATCHES, 16, 4, 4, torch.randn(16, 6, requires_grad=True)))
     opcheck(operators.cell_counts, (PATCHES, 16, 4, 4))
+    opcheck(operators.cell_shares, (PATCHES, 16, 4, "gaussian", 0.3))
 
 
 def test_unknown_kernels_are_refused():

@@ -183,7 +183,8 @@ def cut_batch(
     batch, shape, pixels = len(images), (int(images.shape[2]), int(images.shape[3])), learned.shape[2]
     rows: tuple[int, bool] = (0, True)
     # Coordinates are no data, so a criterion does not see them; such planes take the way by the whole tree.
-    scoring = pixelwise_scoring(budget) if isinstance(budget, Criterion) and not distance.unit else None
+    criterion = budget if isinstance(budget, Criterion) and not distance.unit else None
+    scoring = None if criterion is None else pixelwise_scoring(criterion)
 
     def of_batch(images: Tensor, learned: Tensor, scale: Tensor) -> list[Tensor]:
         nonlocal rows
@@ -195,8 +196,8 @@ def cut_batch(
             seen = distance.colours(images[number], kernels)
             part = None if fixed is None else fixed[number]
             planes = kernels.distance_planes(seen, learned[number], shape, distance.unit, scale, part)
-            if scoring is not None:
-                planes, floor = checked_planes(planes, shape, rule.rule.floor, kernels.all_within), budget.floor
+            if criterion is not None and scoring is not None:
+                planes, floor = checked_planes(planes, shape, rule.rule.floor, kernels.all_within), criterion.floor
                 return kernels.pixelwise_cut(planes, shape, rule.rule, scoring, floor, None if kept is None else kept[number])
             tree = hierarchy_of_planes(planes, shape, rule.rule, coordinates=places, picks=levels, backend=backend)
             if kept is not None:

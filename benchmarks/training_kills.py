@@ -104,13 +104,20 @@ def steps_of(made: Path) -> int:
     return log.read_bytes().count(b"\n") if log.exists() else 0
 
 
-def killed(words: list[str], made: Path, method: str, chance: random.Random, longest: float) -> str:
-    """Kill a run after it has begun to train; what became of the process that was left, "" if it ended as it should."""
+def killed(words: list[str], made: Path, method: str, chance: random.Random, longest: float) -> str | None:
+    """Kill a run after it has begun to train; what became of the process that was left, "" if it ended as it should.
+
+    None if the run was over before.
+    """
     team, before = started(words, made), steps_of(made)
     while all(one.is_alive() for one in team) and steps_of(made) <= before:
         time.sleep(0.01)
     time.sleep(chance.uniform(0.0, longest))
     victim = chance.randrange(RANKS)
+    if not all(one.is_alive() for one in team):
+        for one in team:
+            one.join()
+        return None
     for rank, one in enumerate(team):
         if (rank == victim or method == METHODS[1]) and one.is_alive():
             os.kill(one.pid or 0, signal.SIGKILL)
@@ -144,22 +151,25 @@ def results(made: Path) -> dict[str, Any]:
 def disturbed(words: list[str], made: Path, method: str, asked: argparse.Namespace) -> dict[str, Any]:
     """Kill a run as often as asked for, and let it end."""
     made.mkdir()
-    chance, faults = random.Random(asked.seed), []
+    chance, faults, kills = random.Random(asked.seed), [], 0
     for number in range(asked.kills):
         fault = killed(words, made, method, chance, asked.longest)
+        if fault is None:
+            break
+        kills += 1
         faults += [fault] if fault else []
         print(f"{method}: kill {number + 1}, {steps_of(made)} steps {fault}", file=sys.stderr)
     ended = started(words, made)
     for one in ended:
         one.join()
     wrong = [fault for fault in faults if fault != "hung"] + [f"the last run: {one.exitcode}" for one in ended if one.exitcode]
-    return {"method": method, "kills": asked.kills, "hung": faults.count("hung"), "other_ends": len(wrong), "faults": wrong}
+    return {"method": method, "kills": kills, "hung": faults.count("hung"), "other_ends": len(wrong), "faults": wrong}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--longest", type=float, default=0.5, help="seconds of training after which a run is killed")
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("-o", "--output", type=Path, required=True)

@@ -2,11 +2,12 @@
 
     python benchmarks/faults/run.py -o benchmarks/results/faults.json
 
-Jobs: a batch run over three images with a task that computes nothing, with each kind of results; `tree.save`; `drawing.save`; and a
-checkpoint. A job is run once to count its opens, reads, writes, flushes and renames below its folder and the temporary folder. Then
-each of these calls in turn fails with each error (ENOSPC, EIO, EMFILE), and once ends the process with SIGKILL, a write in its
-middle. The job may then succeed or raise one line. After each, the job is run again as it is: the folder must have the bytes of an
-undisturbed run, and nothing else. Needs Linux and a C compiler (`cc`), which makes the library that lets the calls fail.
+Jobs: a batch run over three images with a task that computes nothing, with each kind of results; `tree.save`; `drawing.save`; a
+checkpoint; and a training with one. A job is run once to count its opens, reads, writes, flushes and renames below its folder and
+the temporary folder. Then each of these calls in turn fails with each error (ENOSPC, EIO, EMFILE), and once ends the process with
+SIGKILL, a write in its middle. The job may then succeed or raise one line. After each, the job is run again as it is: the folder
+must have the bytes of an undisturbed run, and nothing else. Needs Linux and a C compiler (`cc`), which makes the library that lets
+the calls fail.
 """
 
 import argparse
@@ -79,6 +80,31 @@ def checkpoint_saved(_: Path) -> Work:
     return lambda made: model.save_pretrained(made)
 
 
+def training_checkpoint(_: Path) -> Work:
+    """One step of a training of one weight, with its checkpoint."""
+    import torch
+
+    from pixtree.training import Objective, Plan, train
+
+    class Target(Objective):
+        def __init__(self) -> None:
+            super().__init__()
+            self.learner = torch.nn.Linear(1, 1, bias=False)
+            torch.nn.init.ones_(self.learner.weight)
+
+        def forward(self, batch: Any) -> dict[str, Any]:
+            return {"loss": self.learner(batch).square().mean()}
+
+    class Ones:
+        def starting(self, step: int, share: Any) -> Any:
+            while True:
+                yield [torch.ones(1, 1)]
+
+    plan = Plan(steps=1, rate=0.1, every=1)
+    train(Target(), Ones(), plan)  # imports what every fork would import otherwise
+    return lambda made: train(Target(), Ones(), plan, checkpoint=made / "checkpoint.pt")
+
+
 def checkerboard() -> Any:
     """A grey image (8, 8) of four by four areas."""
     import numpy as np
@@ -93,6 +119,7 @@ JOBS: dict[str, Callable[[Path], Work]] = {
     "tree.save": tree_saved,
     "drawing.save": drawing_saved,
     "checkpoint": checkpoint_saved,
+    "training checkpoint": training_checkpoint,
 }
 
 

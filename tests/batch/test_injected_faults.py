@@ -29,6 +29,10 @@ def test_a_sample_of_the_calls_of_batch_runs_and_of_saving_a_tree_may_fail(tmp_p
     assert injected(tmp_path, "--every", "23", "--job", "batch", "--job", "tree.save") > 20
 
 
+def test_every_call_of_a_training_checkpoint_may_fail(tmp_path):
+    assert injected(tmp_path, "--job", "training") >= 12
+
+
 @pytest.mark.slow
 def test_every_call_may_fail(tmp_path):
     assert injected(tmp_path) > 500

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from importlib import import_module
+from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -231,8 +232,10 @@ def _store(
     state = {"about": about, "curve": losses, "module": learner.state_dict(), "optimizer": optimiser.state_dict()}
     if average is not None:
         state["average"] = average.state_dict()
+    content = BytesIO()  # torch reports a full disk as a RuntimeError without its reason
+    torch.save(state, content)
     with replacing(path) as temporary:
-        torch.save(state, temporary)
+        temporary.write_bytes(content.getbuffer())
 
 
 def restored(

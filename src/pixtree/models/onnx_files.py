@@ -25,9 +25,11 @@ def export_onnx(model: nn.Module, path: str | Path) -> None:
     of the compiled kernels. A block that merges takes about 20 seconds of processor time.
     """
     check_exportable(model)
-    missing = [name for name in ("onnx", "onnxscript") if not _is_installed(name)]
-    if missing:
-        raise ImportError(f"ONNX files need {' and '.join(missing)}; run pip install 'pixtree[onnx]'")
+    try:
+        import_module("onnx")
+        import_module("onnxscript")
+    except ImportError as error:
+        raise ImportError(f"ONNX files need onnx and onnxscript ({error}); run pip install 'pixtree[onnx]'") from None
     images = torch.zeros(2, *_shape(model), dtype=next(model.parameters()).dtype)
     plain = _Tensors(_in_plain_torch(model)).eval()
     with torch.no_grad():
@@ -47,7 +49,9 @@ def export_onnx(model: nn.Module, path: str | Path) -> None:
 def check_exportable(model: nn.Module) -> None:
     """Refuse a model that has no ONNX form, with the reason and before any work."""
     name = type(model).__name__
-    held = model if isinstance(model, CoarseViT) else next((one for one in model.modules() if isinstance(one, CoarseTower)), None)
+    held: Any = (
+        model if isinstance(model, CoarseViT) else next((one for one in model.modules() if isinstance(one, CoarseTower)), None)
+    )
     if any(isinstance(one, RegionInput) for one in (model, getattr(held, "model", None), *model.modules())):
         raise ValueError(f"{name} cannot be written as ONNX: its regions have no ONNX form; export .backbone with torch.export")
     if held is None:
@@ -56,14 +60,6 @@ def check_exportable(model: nn.Module) -> None:
         raise ValueError(f"only the rules tree and atc have an ONNX form, got {type(held.rule).__name__}; coarsen with one")
     if isinstance(held, CoarseTower) and held.final is not None:
         raise ValueError("final_tokens= has no ONNX form, got a tower with it; export one that was coarsened with schedule=")
-
-
-def _is_installed(name: str) -> bool:
-    try:
-        import_module(name)
-    except ImportError:
-        return False
-    return True
 
 
 def _shape(model: nn.Module) -> tuple[int, int, int]:
@@ -75,7 +71,7 @@ def _shape(model: nn.Module) -> tuple[int, int, int]:
 
 
 def _in_plain_torch(model: nn.Module) -> Any:
-    """The same model, its weights shared, with merges as they are defined: kernels for one processor are no operators of ONNX."""
+    """The same model, its weights shared, with merges as they are defined: kernels of one processor have no ONNX form."""
     if isinstance(model, CoarseViT):
         return CoarseViT(model.model, model.schedule, _plain(model.rule), model.input_size)
     for path, one in model.named_modules():

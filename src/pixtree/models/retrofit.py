@@ -138,7 +138,9 @@ def timm_model(model: str | nn.Module, pretrained: bool, model_args: Mapping[str
             hint = f"did you mean {', '.join(near)}?" if near else "timm.list_models('vit*') lists names"
             raise ValueError(f"timm has no model {model!r}; {hint} Supported are {SUPPORTED}")
         if not _in_supported_modules(known):
-            reason = next((why for kind, why in NAMED.items() if kind in known), "it is no plain Vision Transformer over patches")
+            reason = next(
+                (why for kind, why in NAMED.items() if kind in known), "it is not a plain Vision Transformer over patches"
+            )
             raise ValueError(f"{model} cannot be {verb}: {reason}; supported are {SUPPORTED}")
     vit = timm.create_model(model, pretrained=pretrained, **model_args)
     check_module(vit, verb)

@@ -100,6 +100,7 @@ def loaded(model: Any) -> tuple[Any, dict[str, Any]]:
 def imported(module: str) -> Any:
     """A module of transformers, or an error that names the extra to install."""
     try:
+        import_module("transformers")
         return import_module(module)
     except ImportError as error:
         raise ImportError(f"Hugging Face models need transformers ({error}); run pip install 'pixtree[transformers]'") from None

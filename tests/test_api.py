@@ -30,7 +30,10 @@ SURFACE = {
     "Tokenizer.paper": ["budget", "changes"],
     "Tokenizer.pretrained": ["budget", "changes"],
     "Ward": ["length_exponent"],
-    "coarsen": ["model", "compute", "tokens", "schedule", "rule", "input_size", "backend", "pretrained", "model_args"],
+    "coarsen": [
+        *("model", "compute", "tokens", "schedule", "rule", "input_size", "final_tokens", "pool", "final_layer"),
+        *("backend", "pretrained", "model_args"),
+    ],
     "hierarchy": ["image", *TREE, "mask", *READING, "backend", "words"],
     "retrofit": [
         *("model", "tokens", "budget", "partitioner", "tokenizer"),
@@ -69,7 +72,7 @@ SURFACE = {
 PACKAGES = {
     "models": [
         *("Backbone", "CoarseViT", "PixtreeViT", "Segmenter", "TokenSequence", "WithPartition", "best_schedule", "coarsen"),
-        *("collate_partitions", "cut_ahead", "from_pretrained", "named_model", "retrofit", "scratch"),
+        *("collate_partitions", "cut_ahead", "export_onnx", "from_pretrained", "named_model", "retrofit", "scratch", "tower_of"),
     ],
     "partitioners": ["NAMES", "Baseline", "name_of", "partitioner"],
     "tokenizer": ["Options", "Tokenizer", "Tokens", "from_release", "load_weights", "save_weights", "shipped_weights"],

@@ -361,4 +361,4 @@ def test_refusals_name_coarsening_and_the_real_reason():
     with pytest.raises(ValueError, match="beit_base_patch16_224 cannot be coarsened: its relative positions"):
         pixtree.coarsen("beit_base_patch16_224")
     with pytest.raises(ValueError, match="FeatureGetterNet cannot be coarsened: features_only=True hides the model"):
-        pixtree.coarsen(timm.create_model("vit_tiny_patch16_224", features_only=True, depth=1))
+        pixtree.coarsen(timm.create_model("vit_tiny_patch16_224", features_only=True, depth=3))

@@ -49,6 +49,7 @@ def _artwork() -> NDArray[np.uint8]:
 def _photos() -> None:
     segment(_photo(), 20)
     segment(_photo(), 20, relax=True)
+    segment(_photo(), 20, relax="detail")
     segment(np.tile(_photo(), (6, 5, 1)), 20)  # more pixels than are sorted
     for relax in (True, "detail"):
         hierarchy(_photo()).cut(20, relax=relax)

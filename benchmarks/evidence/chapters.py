@@ -133,8 +133,8 @@ WORDS = {
     "photos are far too few for a Vision Transformer, so it shows how learning begins and not where it ends.",
     "finetune": "Shows patches and regions fine-tuned from the same weights under one schedule of 49 steps. The weights were "
     "learned with patches, so patches have less to learn; the model has seen these photos before.",
-    "ablations": "Shows the paper's ablations right after a retrofit. Rows that differ only in learned weights are equal, and "
-    "differences between rows with other counts of tokens are partly those of the counts.",
+    "ablations": "Shows the paper's ablations right after a retrofit. The start of λ, that of the authors' release, hides the "
+    "background, so hardly any photo is recognised before training, and the rows differ in their counts of tokens alone.",
     "gpu_hours": "Estimates what the paper's own runs cost on two kinds of graphics cards, by arithmetic. Nothing was trained.",
     "scale": "Shows accuracy at sizes that the model was not trained for, without training. On 30 photos only large differences "
     "count: 196 regions against the patches of 768 px is one, most others are ties. The paper's curve is that of trained models.",

@@ -72,7 +72,8 @@ def plot_bars(bars: Mapping[str, float], path: str | Path, *, x: str) -> None:
     """A horizontal bar per name, the first on top, labelled with its value."""
     figure, axis = _axes(8.0, 0.8 + 0.32 * len(bars))
     drawn = axis.barh(range(len(bars)), list(bars.values()), color="C0")
-    axis.bar_label(drawn, fmt="%.3f", padding=3, fontsize=8)
+    labels = [f"{value:.3f}" if abs(value) >= 0.1 or value == 0 else f"{value:.3g}" for value in bars.values()]
+    axis.bar_label(drawn, labels=labels, padding=3, fontsize=8)
     axis.set_yticks(range(len(bars)), list(bars), fontsize=8)
     axis.invert_yaxis()
     axis.margins(x=0.12)

@@ -276,7 +276,9 @@ def pick_regions(known, cost, count, edges, length, rows, rule, names, key, pick
             if cost == _LIKELIHOOD:
                 growth_in_lanes(known, filled, some, rows, rule, terms, factors, sizes, energies, growth)
             else:
-                gather_edges(filled, channels, cost, some, rows, steps, deviations, products, sizes, energies, growth)
+                gather_edges(
+                    filled, channels, cost, some, rows, rule.compared, steps, deviations, products, sizes, energies, growth
+                )
         else:
             gather_edges(filled, channels, cost, some, rows, rule.compared, steps, deviations, products, sizes, energies, growth)
             if cost == _LIKELIHOOD:

@@ -74,7 +74,7 @@ def _hues(labels: NDArray[np.int32], generator: np.random.Generator) -> NDArray[
     with more neighbours than colours allow, some may stay equal.)
     """
     pairs = Partition(torch.from_numpy(labels)[None]).adjacency()[0].numpy()
-    count = int(labels.max(initial=-1)) + 1
+    count = int(labels.max()) + 1
     degree = np.bincount(pairs.ravel(), minlength=count)
     hues = generator.integers(16, size=count)
     weaker = np.where(degree[pairs[:, 0]] < degree[pairs[:, 1]], pairs[:, 0], pairs[:, 1])

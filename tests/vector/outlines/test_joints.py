@@ -180,6 +180,27 @@ def test_lines_of_three_regions_meet_in_one_point_and_end_on_the_border_of_the_i
     assert set(found[False]) == border | corners
 
 
+@pytest.mark.parametrize("steep", [False, True])
+def test_a_line_that_is_nearly_along_the_border_ends_on_it(steep):
+    y, x = np.mgrid[:12, :48] + 0.5
+    labels = (y > 0.2 * (x - 8)).astype(np.int32)  # meets the upper border at x = 8
+    normal = np.array([0.2, -1.0]) / np.hypot(0.2, 1.0)
+    if steep:
+        labels, normal = np.ascontiguousarray(labels.T), normal[::-1].copy()
+    start = (0.0, 8.0) if steep else (8.0, 0.0)
+
+    def move(points, sides):
+        return points - ((points - start) @ normal)[:, None] * normal
+
+    arcs, ends = fitted_map(labels, move)
+    (inner,) = np.flatnonzero((arcs.left >= 0) & (arcs.right >= 0))
+    begin = ends[inner][np.abs(ends[inner] - start).sum(axis=1).argmin()]
+    assert begin[0 if steep else 1] == 0.0
+    assert begin[1 if steep else 0] == pytest.approx(8, abs=0.8)
+    on_border = {tuple(end.tolist()) for arc, pair in enumerate(ends) for end in pair if arc != inner}
+    assert tuple(begin.tolist()) in on_border
+
+
 def test_a_junction_that_its_lines_miss_by_far_stays_where_it_is():
     labels = np.zeros((16, 24), np.int32)
     labels[:8, 12:], labels[8:, 12:] = 1, 2

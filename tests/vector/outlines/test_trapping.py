@@ -74,10 +74,11 @@ def test_areas_of_loops_are_positive_outside_and_negative_around_holes():
     assert areas_of(arcs, exact_outlines(arcs)) == [196, -25, -9, 25, -1, 9, 1]
 
 
-def test_areas_of_shapes_count_pixels():
+@pytest.mark.parametrize("margin", [0, 2], ids=["the whole image", "with an outside"])
+def test_areas_of_shapes_count_pixels(margin):
     rng = np.random.default_rng(0)
     labels = np.repeat(np.repeat(rng.permutation(12).reshape(3, 4), rng.integers(1, 4, 3), axis=0), rng.integers(1, 4, 4), axis=1)
-    arcs = planar_map(labels.astype(np.int32))
+    arcs = planar_map(np.pad(labels.astype(np.int32), margin, constant_values=-1))
     assert areas_of(arcs, exact_outlines(arcs)) == np.bincount(labels.ravel()).tolist()
     assert outer_areas(arcs, exact_outlines(arcs)).tolist() == np.bincount(labels.ravel()).tolist()
 

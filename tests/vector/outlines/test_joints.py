@@ -146,59 +146,68 @@ def fitted_map(labels, move):
     return arcs, ends
 
 
+def turned(points, turns, shape):
+    """Points (…, 2) of an image (H, W) where np.rot90 takes them, by quarters."""
+    for k in range(turns % 4):
+        points = np.stack((points[..., 1], shape[1 - k % 2] - points[..., 0]), axis=-1)
+    return points
+
+
+def fitted_turned(labels, turns, move):
+    """Like `fitted_map`, of an image that was turned; `move` and the ends are those of the image before."""
+    shape, after = labels.shape, np.rot90(labels, turns)
+    arcs, ends = fitted_map(
+        np.ascontiguousarray(after),
+        lambda points, sides: turned(move(turned(points, -turns, after.shape), sides), turns, shape),
+    )
+    return arcs, [np.round(turned(pair, -turns, after.shape), 3) for pair in ends]
+
+
 @pytest.mark.parametrize("turns", range(4))
 def test_lines_of_three_regions_meet_in_one_point_and_end_on_the_border_of_the_image(turns):
     labels = np.zeros((16, 24), np.int32)
     labels[:8, 12:], labels[8:, 12:] = 1, 2
-    right_of, below = 0.3, 0.2  # of the pixels' edges, to where the lines really lie
-
-    def move(points, sides):
-        return points + ((0.0, below) if sides == {1, 2} else (right_of, 0.0))
-
-    def turned(points):  # by quarters to the left, as np.rot90 turns an image of 16 × 24
-        for k in range(turns):
-            width = 24 if k % 2 == 0 else 16
-            points = np.stack((points[..., 1], width - points[..., 0]), axis=-1)
-        return points
-
-    def back(points):
-        for k in range(turns, 4):
-            width = 24 if k % 2 == 0 else 16
-            points = np.stack((points[..., 1], width - points[..., 0]), axis=-1)
-        return points
-
-    arcs, ends = fitted_map(np.ascontiguousarray(np.rot90(labels, turns)), lambda points, sides: turned(move(back(points), sides)))
-    junction = {(12 + right_of, 8 + below)}
-    border = {(12 + right_of, 0.0), (12 + right_of, 16.0), (24.0, 8 + below)}
+    arcs, ends = fitted_turned(labels, turns, lambda points, sides: points + ((0.0, 0.2) if sides == {1, 2} else (0.3, 0.0)))
+    border = {(12.3, 0.0), (12.3, 16.0), (24.0, 8.2)}
     corners = {(0.0, 0.0), (24.0, 0.0), (0.0, 16.0), (24.0, 16.0)}
-    found = {}
+    found = {True: [], False: []}
     for arc, pair in enumerate(ends):
-        inner = arcs.left[arc] >= 0 and arcs.right[arc] >= 0
-        found.setdefault(bool(inner), []).extend(tuple(np.round(end, 2).tolist()) for end in back(pair))
-    assert set(found[True]) == junction | border
-    assert found[True].count(*junction) == 3
+        found[bool(arcs.left[arc] >= 0 and arcs.right[arc] >= 0)] += [tuple(end) for end in pair.tolist()]
+    assert set(found[True]) == {(12.3, 8.2)} | border
+    assert found[True].count((12.3, 8.2)) == 3
     assert set(found[False]) == border | corners
 
 
-@pytest.mark.parametrize("steep", [False, True])
-def test_a_line_that_is_nearly_along_the_border_ends_on_it(steep):
-    y, x = np.mgrid[:12, :48] + 0.5
-    labels = (y > 0.2 * (x - 8)).astype(np.int32)  # meets the upper border at x = 8
-    normal = np.array([0.2, -1.0]) / np.hypot(0.2, 1.0)
-    if steep:
-        labels, normal = np.ascontiguousarray(labels.T), normal[::-1].copy()
-    start = (0.0, 8.0) if steep else (8.0, 0.0)
+@pytest.mark.parametrize("turns", range(4))
+def test_all_corners_of_a_grid_lie_where_its_lines_cross_and_those_on_the_border_on_it(turns):
+    labels = np.arange(16, dtype=np.int32).reshape(4, 4).repeat(6, axis=0).repeat(6, axis=1)
+    labels = np.unique(np.rot90(labels, turns), return_inverse=True)[1].reshape(24, 24).astype(np.int32)
+    off = np.array([0.3, 0.2])  # of the pixels' edges, to where the lines really lie
 
     def move(points, sides):
-        return points - ((points - start) @ normal)[:, None] * normal
+        return points + np.where(np.ptp(points, axis=0) < 1, off, 0.0)  # a line moves across itself
 
     arcs, ends = fitted_map(labels, move)
+    for arc, pair in enumerate(ends):
+        corners = arcs.corners[[arcs.offsets[arc], arcs.offsets[arc + 1] - 1]]
+        expected = corners + np.where((corners == 0) | (corners == 24), 0.0, off)
+        np.testing.assert_allclose(pair, expected, atol=0.003)
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("turns", range(4))
+def test_a_line_that_is_nearly_along_the_border_ends_on_it(turns, mirrored):
+    y, x = np.mgrid[:12, :48] + 0.5
+    start, normal = np.array([8.0, 0.0]), np.array([0.2, -1.0]) / np.hypot(0.2, 1.0)
+    labels = (y > 0.2 * (x - start[0])).astype(np.int32)  # meets the upper border at x = 8
+    if mirrored:
+        labels, start, normal = labels[:, ::-1].copy(), np.array([40.0, 0.0]), normal * (-1, 1)
+    arcs, ends = fitted_turned(labels, turns, lambda points, sides: points - ((points - start) @ normal)[:, None] * normal)
     (inner,) = np.flatnonzero((arcs.left >= 0) & (arcs.right >= 0))
-    begin = ends[inner][np.abs(ends[inner] - start).sum(axis=1).argmin()]
-    assert begin[0 if steep else 1] == 0.0
-    assert begin[1 if steep else 0] == pytest.approx(8, abs=0.8)
-    on_border = {tuple(end.tolist()) for arc, pair in enumerate(ends) for end in pair if arc != inner}
-    assert tuple(begin.tolist()) in on_border
+    begin = ends[inner][ends[inner][:, 1].argmin()]
+    assert begin[1] == 0.0
+    assert begin[0] == pytest.approx(start[0], abs=0.8)
+    assert begin.tolist() in [end.tolist() for arc, pair in enumerate(ends) for end in pair if arc != inner]
 
 
 def test_a_junction_that_its_lines_miss_by_far_stays_where_it_is():

@@ -83,3 +83,15 @@ def test_pandas_takes_it_as_it_is():
 def test_other_sizes_are_refused():
     with pytest.raises(ValueError, match=r"tree's height and width, \(24, 30\), got shape \(30, 24\); resize them"):
         TREE.table(tokens=9, values=np.zeros((30, 24)))
+
+
+def test_values_have_their_channels_last_even_in_an_image_of_three_rows_and_one_plane_needs_none():
+    image = photo(height=3, width=30)
+    tree, values = pixtree.hierarchy(image), np.random.default_rng(0).normal(0, 1, (3, 30, 4))
+    labels = tree.cut(tokens=5).numpy()
+    table, single = tree.table(tokens=5, values=values), tree.table(tokens=5, values=values[..., 0])
+    assert [name for name in table if name.startswith("mean")] == [f"mean_{channel}" for channel in range(4)]
+    assert [name for name in single if name.startswith("mean")] == ["mean_0"]
+    for row in range(5):
+        assert table["mean_3"][row] == pytest.approx(values[labels == row, 3].mean(), rel=1e-4, abs=1e-6)
+        assert single["mean_0"][row] == pytest.approx(values[labels == row, 0].mean(), rel=1e-4, abs=1e-6)

@@ -34,6 +34,8 @@ if PROBED not in os.environ:
 VARIABLES, FAULT = json.loads(os.environ[PROBED])
 os.environ.update(VARIABLES)
 
+if importlib.util.find_spec("triton") is not None:
+    import interpreted  # noqa: F401  before anything else imports Triton, see there
 
 NARROW = {"embed_dim": 96, "num_heads": 3}
 
@@ -45,6 +47,12 @@ def narrow(monkeypatch):
 
     create = timm.create_model
     monkeypatch.setattr(timm, "create_model", lambda name, pretrained=False, **words: create(name, **NARROW | words))
+
+
+@pytest.fixture
+def interpreting(monkeypatch):
+    """The backend of Triton takes tensors of the CPU, see `interpreted`."""
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
 
 
 def pytest_report_header() -> str | None:

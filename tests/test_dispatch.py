@@ -72,7 +72,7 @@ def test_a_third_backend_is_one_more_file_and_no_caller_changes(toy):
     module, seen = toy
     kernels, defined = kernels_for("toy"), kernels_for("torch")
     assert kernels.colours is module.colours
-    assert all(getattr(kernels, name) is getattr(defined, name) for name in NAMES if name != "colours")
+    assert all(getattr(type(kernels), name) is getattr(type(defined), name) for name in NAMES if name != "colours")
     image = photo(height=9, width=11)
     labels = pixtree.segment(image, tokens=5, backend="toy")
     assert seen == [(3, 9, 11)]
@@ -88,7 +88,10 @@ def test_a_backend_runs_on_its_devices_only(monkeypatch):
         kernels_for("toy", torch.device("cpu"))
     with pytest.raises(ValueError, match=r"^the numba backend works on CPU tensors, got one on cuda:1; call .cpu\(\) first"):
         kernels_for("numba", torch.device("cuda", 1))
-    with pytest.raises(ValueError, match=r"^a backend is one of auto, torch, numba, toy, got 'tory'; choose one of these$"):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    with pytest.raises(ValueError, match=r"^the triton backend works on CUDA tensors, got one on cpu; call .cuda\(\) first"):
+        kernels_for("triton", torch.device("cpu"))
+    with pytest.raises(ValueError, match=r"^a backend is one of auto, torch, numba, triton, toy, got 'tory'; choose one of these$"):
         kernels_for("tory")
     assert kernels_for("auto", torch.device("cuda", 1)) is kernels_for("torch") is not kernels_for("auto") is kernels_for("numba")
 

@@ -241,6 +241,9 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
 # Functions that need no twin, with what reaches them.
 UNTWINNED: dict[str, Callable[[], list[tuple[object, ...]]]] = {
     "coordinates": lambda: [(SHAPE, 2.0)],
+    "cut_batch": lambda: [
+        (IMAGE[None], random(1, 2, 99).float(), 3.0, 9, colour, 1.0 * colour, MergeRule(), colour) for colour in (True, False)
+    ],
     "lightness": lambda: [(IMAGE[:1],)],
     "pixel_edges": lambda: [(MASK,)],
     "region_minima": lambda: [(random(2, 3, 99), LABELS.flatten(1), 6)],

@@ -24,6 +24,7 @@ from pixtree.evaluation.records import version_of
 
 if TYPE_CHECKING:
     import numpy as np
+    import torch
     from numpy.typing import NDArray
 
 CORE = ("pixtree", "torch", "numpy", "numba", "pillow")
@@ -98,12 +99,14 @@ def _show(rows: list[tuple[str, str]]) -> None:
 
 
 def self_test() -> dict[str, str]:
-    """Per backend `ok` or the error: every backend cuts one generated image, and all must agree."""
-    from pixtree.runtime.backend import IMPLEMENTED
+    """Per backend of the CPU `ok` or the error: every one cuts one generated image, and all must agree."""
+    import torch
+
+    from pixtree.runtime.backend import backends_of
 
     results: dict[str, str] = {}
     expected: NDArray[np.int32] | None = None
-    for name in IMPLEMENTED:
+    for name in backends_of(torch.device("cpu")):
         try:
             labels = _small_cut(name)
         except Exception as fault:  # whatever stops a backend is the finding
@@ -164,10 +167,21 @@ def _machine() -> list[tuple[str, str]]:
 
     from pixtree.runtime.bfloat16 import diagnosis
 
-    devices = ["cpu", *(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))]
+    gpus = [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
+    devices = ["cpu", *map(torch.cuda.get_device_name, gpus)]
     threads = os.environ.get("PIXTREE_THREADS", "not set")
     rows = [("devices", ", ".join(devices)), ("cores", str(os.cpu_count())), ("PIXTREE_THREADS", threads)]
-    return [*rows, ("bfloat16", diagnosis())]
+    return [*rows, ("bfloat16", diagnosis()), ("trees on a GPU", _trees_on(gpus))]
+
+
+def _trees_on(gpus: "list[torch.device]") -> str:
+    """Whether trees are made on the GPUs of this machine, which a self-test decides."""
+    from pixtree.kernels.proof import why_not
+
+    if not gpus:
+        return "missing: PyTorch finds no GPU"
+    faults = [f"{gpu}: {fault}" for gpu in gpus if (fault := why_not(gpu)) is not None]
+    return f"failed: {'; '.join(faults)}" if faults else "ok: equal to the CPU's"
 
 
 def extras() -> dict[str, list[str]]:

@@ -68,6 +68,7 @@ class Kernels:
     persistence = staticmethod(_cut.persistence)
     select_largest = staticmethod(_cut.select_largest)
     exact_cut = staticmethod(_prune.exact_cut)
+    cut_batch = _prune.cut_batch  # a method, since it calls other functions of the backend
     pixelwise_cut = staticmethod(_pixelwise.pixelwise_cut)
     flat_zones = staticmethod(_zones.flat_zones)
     equal_components = staticmethod(_zones.equal_components)
@@ -112,7 +113,7 @@ def _find(file: str) -> None:
         definition = getattr(Kernels, name)
         function = getattr(_module_next_to(definition.__module__, file), name, definition)
         if function is not definition:
-            faster[name] = staticmethod(function)
+            faster[name] = staticmethod(function) if isinstance(vars(Kernels)[name], staticmethod) else function
     _found[file] = type(f"Kernels[{file}]", (Kernels,), faster)()
 
 

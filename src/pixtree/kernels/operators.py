@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from pixtree.kernels import kernels_for
-from pixtree.kernels.image.planes import checked_planes
-from pixtree.kernels.tree import MOST_LEVELS, MergeRule
-from pixtree.runtime.threads import each
+from pixtree.kernels.proof import cutting
+from pixtree.kernels.tree import MergeRule
+from pixtree.kernels.tree.prune import CutBatch, empty_batch
 from pixtree.runtime.transfer import on_host
 
 Function = Callable[..., Any]
@@ -113,57 +113,23 @@ encode_images_backward = _operator(
 
 # The cut of a tokenizer, from images and learned features to labels; no gradient.
 def _empty_cut(
-    images: Tensor,
-    features: Tensor,
-    scale: Tensor,
-    count: int,
-    colour: bool,
-    unit: float,
-    rule: Sequence[float],
-    levels: bool,
+    images: Tensor, features: Tensor, scale: Tensor, count: int, colour: bool, unit: float, rule: Sequence[float], levels: bool,
     backend: str,
-) -> tuple[Tensor, Tensor, Tensor]:
-    batch, channels, height, width = images.shape
-    planes = (channels if colour else 0) + (2 if unit else 0)
-    sizes = (planes, height * width, 4, 2 * height * width + MOST_LEVELS) if levels else (0, 0, 0, 0)
-    return (
-        features.new_empty((batch, height, width), dtype=torch.int32),
-        features.new_empty((batch, *sizes[:2]), dtype=torch.float32),
-        features.new_empty((batch, *sizes[2:]), dtype=torch.int32),
-    )
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    made = empty_batch(images, features, colour, unit, levels)
+    return made.labels, made.fixed, made.levels
 
 
 def _cut(
-    images: Tensor,
-    features: Tensor,
-    scale: Tensor,
-    count: int,
-    colour: bool,
-    unit: float,
-    rule: Sequence[float],
-    levels: bool,
+    images: Tensor, features: Tensor, scale: Tensor, count: int, colour: bool, unit: float, rule: Sequence[float], levels: bool,
     backend: str,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Labels (B, H, W) int32 of exactly min(count, H·W) regions per image, and what their gradients need.
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """`cut_batch`, where trees over these tensors are made; rule: the numbers of a `MergeRule`."""
+    decided, backend = MergeRule.from_numbers(rule), cutting(backend, images.device)
 
-    images: (B, C, H, W), uint8 or float 0..1. features: f (B, d, H·W) float32. The tree sees `distance_planes` of both, of colours
-    only if `colour`. rule: the numbers of a `MergeRule`. levels: also return the fixed planes (B, K, H·W) in distances, and the
-    levels (B, 4, L) int32 of the trees; both are empty otherwise. Images run in threads, whose number changes nothing.
-    """
-    decided, shape = MergeRule.from_numbers(rule), (int(images.shape[2]), int(images.shape[3]))
-
-    def cut(images: Tensor, features: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        kernels = kernels_for(backend, features.device)
-        _, fixed, kept = _empty_cut(images, features, scale, count, colour, unit, rule, levels, backend)
-
-        def of_image(number: int) -> Tensor:
-            seen = kernels.colours(images[number]) if colour else features.new_empty((0, features.shape[2]))
-            planes = kernels.distance_planes(seen, features[number], shape, unit, scale, fixed[number] if levels else None)
-            planes = checked_planes(planes, shape, decided.floor, kernels.all_within)
-            found = kernels.exact_cut(planes, shape, decided, min(count, planes.shape[1]), kept[number] if levels else None)
-            return found.labels.view(shape)
-
-        return torch.stack(each(of_image, range(len(images)))), fixed, kept
+    def cut(images: Tensor, features: Tensor, scale: Tensor) -> CutBatch:
+        kernels = kernels_for(backend, images.device)
+        return kernels.cut_batch(images, features, scale, count, colour, unit, decided, levels)
 
     labels, fixed, kept = on_host(cut, (images, features, scale.detach()), backend)
     return labels, fixed, kept

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pixtree.images import ChannelAxis, Image, Window, checked_inside
+from pixtree.kernels.proof import cutting
 from pixtree.runtime import transfer
 from pixtree.runtime.backend import trees_on_host
 from pixtree.trees.build import hierarchy_of_image, partition_images
@@ -138,6 +139,8 @@ def segment(
     if words:
         _refuse("segment", words)
     wanted, relax = budget_of(tokens=tokens, criterion=criterion, at_most=at_most, level=level, budget=budget), checked_relax(relax)
+    if isinstance(image, Tensor) and isinstance(wanted, Exactly) and mask is None and not relax and partitioner is None:
+        backend = cutting(backend, image.device)
     near, mask = _on_host(image, mask, backend)
     pixels, inside = checked_inside(near, mask, channel_axis=channel_axis, window=window, page=page)
     first = _checked_start(start_label, pixels.shape[-2] * pixels.shape[-1])

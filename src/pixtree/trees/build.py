@@ -115,8 +115,13 @@ def partition_images(
 ) -> Partition:
     """The partition of images (B, C, H, W) under one budget; `relax` polishes boundaries, see `cut`.
 
-    Images run in threads (`PIXTREE_THREADS`); the result does not depend on their number.
+    Images run in threads (`PIXTREE_THREADS`), or all at once on a device; the result does not depend on it.
     """
+    if mask is None and not relax and isinstance(budget, Exactly):
+        pixels = int(images.shape[2] * images.shape[3])
+        nothing, unit = images.new_empty((len(images), 0, pixels), dtype=torch.float32), coordinate_unit(options.compactness)
+        kernels, count = kernels_for(backend, images.device), checked_count(budget.count, pixels)
+        return Partition(kernels.cut_batch(images, nothing, 1.0, count, True, unit, options.rule, False).labels)
 
     def labels_of(image: Tensor) -> Tensor:
         planes, shape, coordinates = image_planes(image, options.compactness, backend)

@@ -21,6 +21,8 @@ def distance_planes(
     colours: Tensor, features: Tensor, shape: tuple[int, int], unit: float, scale: Tensor | float, fixed: Tensor | None = None
 ) -> Tensor:
     """Colours, coordinates and learned features as planes; see the definition."""
+    if not unit and not features.shape[0] and fixed is None:
+        return colours
     count = colours.shape[0] + (2 if unit else 0)
     planes = torch.empty((count + features.shape[0], features.shape[1]))
     factors = np.float32(unit), np.float32(float(scale))

@@ -1,13 +1,20 @@
 """The nested cut with exactly n regions, and the levels in which its tree grew."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from pixtree.kernels.image.planes import checked_planes
 from pixtree.kernels.tree import ExactCut, MergeRule
 from pixtree.kernels.tree.build.definition import Round, build_with_rounds
 from pixtree.kernels.tree.cut.definition import cut_labels, open_largest
+from pixtree.kernels.tree.prune import CutBatch, empty_batch
+from pixtree.runtime.threads import each
+
+if TYPE_CHECKING:
+    from pixtree.kernels import Kernels
 
 
 def exact_cut(
@@ -29,6 +36,34 @@ def exact_cut(
         fill_levels(rounds, features.shape[1], levels)
     found = [cut_labels(tree.parent, open_largest(tree.gain, tree.left, tree.right, regions - 1)) for regions in (count, *coarser)]
     return ExactCut(found[0], levels, tuple(found[1:]))
+
+
+def cut_batch(
+    kernels: "Kernels",
+    images: Tensor,
+    features: Tensor,
+    scale: Tensor | float,
+    count: int,
+    colour: bool,
+    unit: float,
+    rule: MergeRule,
+    levels: bool,
+) -> CutBatch:
+    """Labels of exactly min(count, H·W) regions per image of (B, C, H, W), with features f (B, d, H·W) float32.
+
+    The trees see `distance_planes` of both, of colours only if `colour`. levels: also return the fixed planes in distances, and the
+    levels of the trees. Images are cut one by one by the functions of the backend `kernels`, in threads.
+    """
+    made, shape = empty_batch(images, features, colour, unit, levels), (int(images.shape[2]), int(images.shape[3]))
+
+    def of_image(number: int) -> Tensor:
+        seen = kernels.colours(images[number]) if colour else features.new_empty((0, features.shape[2]))
+        planes = kernels.distance_planes(seen, features[number], shape, unit, scale, made.fixed[number] if levels else None)
+        planes = checked_planes(planes, shape, rule.floor, kernels.all_within)
+        kept = made.levels[number] if levels else None
+        return kernels.exact_cut(planes, shape, rule, min(count, planes.shape[1]), kept).labels.view(shape)
+
+    return made._replace(labels=torch.stack(each(of_image, range(len(images)))))
 
 
 def fill_levels(rounds: Sequence[Round], pixels: int, levels: Tensor) -> None:

@@ -132,8 +132,6 @@ def partition_images(
         *coarser, finest = [count, *(block_counts(count, planes.shape[1]) if relax == "detail" else [])]
         found = exact_cut_of_planes(planes, shape, finest, options.rule, backend, coarser)
         labels, *blocks = (one.view(shape) for one in (*found.coarser, found.labels))
-        if not relax:
-            return labels
         features, kernels = planes.view(-1, *shape), kernels_for(backend, image.device)
         if relax == "detail":
             return detailed(labels, blocks, features, kernels, options.floor)

@@ -50,7 +50,7 @@ class PartCompiler(Compiler):
 
 def _has_array(kind: Any) -> bool:
     """Whether values of a type are arrays or have any."""
-    return isinstance(kind, types.Array) or (isinstance(kind, types.BaseTuple) and any(_has_array(one) for one in tuple(kind)))
+    return isinstance(kind, types.Array) or (isinstance(kind, types.BaseTuple) and any(_has_array(one) for one in cast(Any, kind)))
 
 
 class Part(CPUDispatcher):

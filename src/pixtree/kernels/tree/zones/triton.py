@@ -54,9 +54,9 @@ def unite_equals(planes, near, root, lanes, M, H, W, C: tl.constexpr, MASKED: tl
     for k in tl.static_range(2, 4):
         q = neighbour(near, p, there, M, H, W, k, MASKED)
         going = q >= 0
-        for c in tl.static_range(C):
-            a, b = tl.load(values + c * M + p, mask=going, other=0.0), tl.load(values + c * M + q, mask=going, other=0.0)
-            going = going & (a == b)
+        for c in range(C):  # not unrolled, which would hold the values of all channels
+            mine, theirs = tl.load(values + c * M + p, mask=going, other=0.0), tl.load(values + c * M + q, mask=going, other=0.0)
+            going = going & (mine == theirs)
         a, b = p, q
         while tl.max(going.to(tl.int32), 0) > 0:
             low, high = tl.minimum(a, b), tl.maximum(a, b)

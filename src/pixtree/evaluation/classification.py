@@ -5,7 +5,7 @@ features, with its regularisation chosen on a part of the training images.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -130,13 +130,16 @@ def outputs_of(
     found: list[list[Tensor]] = [[] for _ in models]
     ready = [model.eval().to(device) for model in models]
     own = [data.images[place] for place in share.places(len(data))]
-    loader = DataLoader(_Prepared(own, transform_for(models[0], side)), batch_size=reading.batch, num_workers=reading.workers)
-    for images in loader:
+    for images in _batches(own, transform_for(models[0], side), reading):
         given = images.to(device, non_blocking=True)
         for model, parts in zip(ready, found, strict=True):
             parts.append(output(model, given).to("cpu", torch.float32))
         report(len(images))
     return [_together([torch.cat(part) for part in gathered(parts) if part], len(data)) for parts in found]
+
+
+def _batches(images: Sequence[ClassifiedImage], transform: Callable[[Image.Image], Tensor], reading: Reading) -> Iterable[Tensor]:
+    return DataLoader(_Prepared(images, transform), batch_size=reading.batch, num_workers=reading.workers)
 
 
 def _together(parts: Sequence[Tensor], count: int) -> Tensor:

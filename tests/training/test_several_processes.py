@@ -159,7 +159,7 @@ def test_processes_need_a_batch_that_they_can_share(data, tmp_path, monkeypatch)
         prepared(read_recipe("pretrain_laptop", changes), str(data))
 
 
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m", "pixtree"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m", "--", "pixtree"]
 
 
 @pytest.mark.slow
@@ -174,7 +174,7 @@ def test_under_torchrun_a_killed_process_ends_the_run_with_a_sentence(data, star
     arguments = finetune(data, start, tmp_path, "schedule.epochs=5000")
     launcher = subprocess.Popen([*TORCHRUN, *arguments], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     limit = time.monotonic() + 200
-    while not (tmp_path / "log.jsonl").is_file() and time.monotonic() < limit:
+    while not (tmp_path / "log.jsonl").is_file() and launcher.poll() is None and time.monotonic() < limit:
         time.sleep(0.2)
     children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
     os.kill(int(children[-1]), signal.SIGKILL)

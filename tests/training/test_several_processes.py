@@ -181,3 +181,4 @@ def test_under_torchrun_a_killed_process_ends_the_run_with_a_sentence(data, star
     errors = launcher.communicate(timeout=100)[1]
     assert launcher.returncode != 0
     assert any(words in errors for words in ("another one has ended or does not answer", "another one of the run has ended"))
+    assert "[rank0]: Traceback" not in errors

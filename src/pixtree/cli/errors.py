@@ -44,6 +44,8 @@ def _terminate(*_: object) -> NoReturn:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not interrupt the clean-up
     if int(os.environ.get("WORLD_SIZE") or 1) > 1:  # torchrun may have noticed that before this process does
         os.write(2, f"error: {ENDED_BY_LAUNCHER}\n".encode())
+        if hasattr(signal, "SIGCHLD"):  # data workers end as well, and torch would raise an error about each
+            signal.signal(signal.SIGCHLD, lambda *_: None)
     sys.exit(TERMINATED)
 
 

@@ -18,7 +18,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from pixtree.files import checked_target, replacing
 from pixtree.runtime.processes import Share, gathered, joined, needs_cpu, noticing_loss
-from pixtree.training.batches import Batches, seed_of
+from pixtree.training.batches import Batches, reading_workers, seed_of
 from pixtree.training.schedule import Plan
 from pixtree.training.short_forms import upgraded
 
@@ -64,7 +64,7 @@ def train(
     """
     if checkpoint is not None:
         checked_target(checkpoint)
-    with noticing_loss():
+    with reading_workers(), noticing_loss():
         return _trained(objective, batches, plan, checkpoint, resume, settings or {}, report, validate, compiled)
 
 

@@ -12,7 +12,7 @@ from pictures import noise, photo
 import pixtree
 from pixtree.images import bounds
 from pixtree.trees.build import hierarchy_of_image
-from pixtree.trees.storage import DTYPES
+from pixtree.trees.storage import DTYPES, LARGEST_VARIANCE_RATIO
 
 SEEDS = 200
 SECONDS = 120  # for all of them: a hang is a failure
@@ -204,3 +204,16 @@ def test_a_header_of_any_length_is_refused(tmp_path, unread):
             new.writestr(name, stream.getvalue() if name == "gain.npy" else old.read(name))
     with pytest.raises(ValueError, match=r"expected a tree saved as .npz, got .*gain has format \(2, 0\)"):
         pixtree.Hierarchy.load(tmp_path / "new.npz")
+
+
+@pytest.mark.parametrize(("share", "valid"), [(0.99, True), (1.01, False)])
+@pytest.mark.parametrize("floor", [0.5, 40.0])
+def test_features_may_be_as_large_as_the_floor_of_variances_allows(tmp_path, floor, share, valid):
+    tree_rule = {"rule": with_entry(2, floor), "features": with_entry((0, 5), -share * (LARGEST_VARIANCE_RATIO * floor) ** 0.5)}
+    hierarchy_of_image(photo(height=10, width=14)).save(tmp_path / "tree.npz")
+    path = changed(tmp_path / "tree.npz", **tree_rule)
+    if valid:
+        assert pixtree.Hierarchy.load(path).leaves == 140
+    else:
+        with pytest.raises(ValueError, match="of a size that the floor allows"):
+            pixtree.Hierarchy.load(path)

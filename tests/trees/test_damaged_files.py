@@ -85,10 +85,10 @@ def with_entry(index, value):
         ({"coordinates": lambda a: np.array([2, 1])}, "expected the first and the end of the planes"),
         ({"coordinates": lambda a: np.array([-1, 2])}, "expected the first and the end of the planes"),
         ({"coordinates": lambda a: a * 1.0}, "expected the first and the end of the planes"),
-        ({"rule": lambda a: a.astype(np.float32)}, "expected the five numbers of a merge rule"),
-        ({"rule": lambda a: a[:4]}, "expected the five numbers of a merge rule"),
-        ({"rule": with_entry(2, np.nan)}, "expected the five numbers of a merge rule"),
-        ({"rule": with_entry(4, 1.5)}, "expected the five numbers of a merge rule"),
+        ({"rule": lambda a: a.astype(np.float32)}, "expected the five or seven numbers of a merge rule"),
+        ({"rule": lambda a: a[:4]}, "expected the five or seven numbers of a merge rule"),
+        ({"rule": with_entry(2, np.nan)}, "expected the five or seven numbers of a merge rule"),
+        ({"rule": with_entry(4, 1.5)}, "expected the five or seven numbers of a merge rule"),
     ],
 )
 def test_damage_is_named_before_any_kernel_runs(tmp_path, monkeypatch, changes, message):

@@ -282,7 +282,7 @@ def test_the_papers_background_starts_as_noise_and_a_retrofits_dark():
 
 def test_features_alone_count_once_and_those_next_to_colours_by_a_weight():
     assert small(decision="features").regions.decision.weight == 1
-    assert float(small().regions.decision.weight) == pytest.approx(100 * 0.05)
+    assert float(small().regions.decision.weight.detach()) == pytest.approx(100 * 0.05)
 
 
 @pytest.mark.parametrize(

@@ -236,7 +236,7 @@ def test_unknown_names_list_the_choices(options, message):
 
 
 def test_unknown_backends_list_the_choices():
-    with pytest.raises(ValueError, match="auto, torch, numba, got 'cuda'"):
+    with pytest.raises(ValueError, match="auto, torch, numba, triton, got 'cuda'"):
         hierarchy_of_image(noise(4, 4), backend="cuda")
 
 

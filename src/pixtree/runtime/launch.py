@@ -16,7 +16,7 @@ EXACT: dict[str, Any] = {"num_warps": 1, "enable_fp_fusion": False}
 
 
 def launch(kernel: Any, lanes: int, *arguments: Any, block: int | None = None, groups: int = 1, **constants: Any) -> None:
-    """Run a kernel over so many lanes, in `groups` copies that know their number; `block` lanes are a program."""
+    """Run a kernel over `lanes` lanes, in `groups` copies that know their number; `block` lanes are a program."""
     size = BLOCK if block is None else block
     if lanes:
         device = next(one.device for one in arguments if isinstance(one, Tensor))

@@ -182,7 +182,7 @@ def cut_batch(
     learned = distance.of_features(features).detach().to(torch.float32)
     batch, shape, pixels = len(images), (int(images.shape[2]), int(images.shape[3])), learned.shape[2]
     rows: tuple[int, bool] = (0, True)
-    # Coordinates are no data, so a criterion does not see them; such planes take the way by the whole tree.
+    # A criterion does not see coordinates, so planes with coordinates are cut by way of the whole tree.
     criterion = budget if isinstance(budget, Criterion) and not distance.unit else None
     scoring = None if criterion is None else pixelwise_scoring(criterion)
 

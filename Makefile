@@ -75,7 +75,7 @@ LOWEST := .venv-lowest/bin
 # What depends on the versions of other packages; style, types and the oracles of the tests do not.
 LOWEST_TESTS := tests/images tests/kernels tests/trees tests/tokenizer tests/models tests/tasks tests/runtime tests/exports tests/cli tests/evaluation tests/benchmarks \
 	tests/training tests/batch tests/napari_plugin tests/app/test_server.py tests/app/test_hostile_requests.py
-LOWEST_EXTRAS := models,train,datasets,evaluate,tiff,geo,napari,batch,ray,app
+LOWEST_EXTRAS := models,transformers,onnx,train,datasets,evaluate,tiff,geo,napari,batch,ray,app
 
 .venv-lowest/ready: pyproject.toml constraints-lowest.txt
 	$(PYTHON) -m venv .venv-lowest

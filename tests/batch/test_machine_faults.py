@@ -72,15 +72,15 @@ def test_a_bad_sector_of_an_image_is_a_row_and_tried_again(photos, tmp_path, mon
     from pathlib import Path
 
     register(monkeypatch)
-    read = Path.read_bytes
+    opened = Path.open
 
-    def broken(path):
+    def broken(path, *options, **named):
         if path.name == "b.png":
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return read(path)
+        return opened(path, *options, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_bytes", broken)
+        patch.setattr(Path, "open", broken)
         assert run("stub", photos, tmp_path / "made", workers=1).failed == 1
         assert statuses(tmp_path / "made") == {"a": "done", "b.png": "failed", "c": "done"}
     assert run("stub", photos, tmp_path / "made", workers=1).failed == 0

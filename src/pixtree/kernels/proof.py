@@ -19,7 +19,6 @@ from pixtree.kernels import kernels_for
 from pixtree.kernels.tree import MergeRule
 from pixtree.messages import warn_once
 from pixtree.runtime import backend
-from pixtree.runtime.machine_code import folder_fault
 
 # Older ones flush subnormal numbers in divisions and roots.
 OLDEST = {"cuda": (3, 6), "hip": (3, 7, 1)}
@@ -126,6 +125,8 @@ def same_levels(a: Tensor, b: Tensor) -> bool:
 
 
 def _file() -> Path | None:
+    from pixtree.runtime.machine_code import folder_fault  # numba, which `import pixtree` does not need
+
     folder = folder_fault()[0]
     return None if folder is None else Path(folder).parent / "pixtree_devices.json"
 

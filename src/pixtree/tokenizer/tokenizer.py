@@ -205,7 +205,7 @@ class Tokenizer(nn.Module):
         self.prefix = nn.Parameter(torch.randn(chosen.prefix, width or length) * 0.02)
 
     @classmethod
-    def paper(cls, budget: Budget = PAPER_BUDGET, *, backend: str = "auto", **changes: Any) -> "Tokenizer":
+    def paper(cls, budget: Budget = PAPER_BUDGET, **changes: Any) -> "Tokenizer":
         """The paper's own system: d = 8, Gaussian κ on f alone, levels by `alg:merge`, AICC by the per-pixel rule, raw κ weights,
         learnable λ and β, bounding boxes as they are, and kernel positions.
 
@@ -219,6 +219,7 @@ class Tokenizer(nn.Module):
         >>> pixtree.Tokenizer.paper(width=32)(image).features.shape
         torch.Size([1, 2, 32])
         """
+        backend = changes.pop("backend", "auto")  # no option of the preset
         return cls(budget, backend=backend, **paper_changes(**changes))
 
     @classmethod

@@ -176,9 +176,20 @@ def cut_exactly(
 
 @torch.no_grad()
 def cut_batch(
-    images: Tensor, features: Tensor, distance: Distance, budget: Budget, rule: CutRule, *, levels: bool, backend: str
+    images: Tensor,
+    features: Tensor,
+    distance: Distance,
+    budget: Budget,
+    rule: CutRule,
+    *,
+    precision: Tensor | float,
+    levels: bool,
+    backend: str,
 ) -> Cuts:
-    """The cut of images (B, C, H, W) with features (B, d, P) under any budget: of levels alone, or by way of whole trees."""
+    """The cut of images (B, C, H, W) with features (B, d, P) under any budget: of levels alone, or by way of whole trees.
+
+    precision: π of the learned κ, for weighted rules; it travels to the host with the images.
+    """
     learned = distance.of_features(features).detach().to(torch.float32)
     batch, shape, pixels = len(images), (int(images.shape[2]), int(images.shape[3])), learned.shape[2]
     rows: tuple[int, bool] = (0, True)
@@ -186,8 +197,9 @@ def cut_batch(
     criterion = budget if isinstance(budget, Criterion) and not distance.unit else None
     scoring = None if criterion is None else pixelwise_scoring(criterion)
 
-    def of_batch(images: Tensor, learned: Tensor, scale: Tensor) -> list[Tensor]:
+    def of_batch(images: Tensor, learned: Tensor, scale: Tensor, precision: Tensor) -> list[Tensor]:
         nonlocal rows
+        grown = rule.at(precision, distance.plane_unit).rule
         kernels, places = kernels_for(backend, learned.device), distance.coordinates(images)
         fixed = learned.new_empty((batch, distance.fixed_count(images), pixels)) if levels else None
         kept = learned.new_empty((batch, 4, 2 * pixels + MOST_LEVELS), dtype=torch.int32) if levels else None
@@ -197,9 +209,9 @@ def cut_batch(
             part = None if fixed is None else fixed[number]
             planes = kernels.distance_planes(seen, learned[number], shape, distance.unit, scale, part)
             if criterion is not None and scoring is not None:
-                planes, floor = checked_planes(planes, shape, rule.rule.floor, kernels.all_within), criterion.floor
-                return kernels.pixelwise_cut(planes, shape, rule.rule, scoring, floor, None if kept is None else kept[number])
-            tree = hierarchy_of_planes(planes, shape, rule.rule, coordinates=places, picks=levels, backend=backend)
+                planes, floor = checked_planes(planes, shape, grown.floor, kernels.all_within), criterion.floor
+                return kernels.pixelwise_cut(planes, shape, grown, scoring, floor, None if kept is None else kept[number])
+            tree = hierarchy_of_planes(planes, shape, grown, coordinates=places, picks=levels, backend=backend)
             if kept is not None:
                 kernels.tree_levels(tree.tree, kept[number])
             return cut_labels(tree, budget)
@@ -208,15 +220,26 @@ def cut_batch(
         rows = Partition(labels).rows
         return [one for one in (labels, fixed, kept) if one is not None]
 
-    labels, *more = on_host(of_batch, (images, learned, scalar(distance.scale(), learned)), backend)
+    labels, *more = on_host(of_batch, (images, learned, scalar(distance.scale(), learned), scalar(precision, learned)), backend)
     return Cuts(Partition.known(labels, rows), *rows, is_whole(budget), *more)
 
 
-def cut(images: Tensor, features: Tensor, distance: Distance, budget: Budget, rule: CutRule, *, levels: bool, backend: str) -> Cuts:
-    """The cut of a batch by the fastest way that supports the budget; levels: for aggregation, see `Cuts`."""
+def cut(
+    images: Tensor,
+    features: Tensor,
+    distance: Distance,
+    budget: Budget,
+    rule: CutRule,
+    *,
+    precision: Tensor | float,
+    levels: bool,
+    backend: str,
+) -> Cuts:
+    """The cut of a batch by the fastest way that supports the budget; levels: for aggregation, see `Cuts`; precision: π."""
     if isinstance(budget, Exactly) and (rule.prunable or not levels):
-        return cut_exactly(images, features, distance, budget.count, rule, levels=levels, backend=backend)
+        known = rule.at(precision, distance.plane_unit)
+        return cut_exactly(images, features, distance, budget.count, known, levels=levels, backend=backend)
     # Not traceable: the number of regions depends on the images.
     uncompiled: Any = torch.compiler.disable(cut_batch)  # type: ignore[no-untyped-call]
-    found: Cuts = uncompiled(images, features, distance, budget, rule, levels=levels, backend=backend)
+    found: Cuts = uncompiled(images, features, distance, budget, rule, precision=precision, levels=levels, backend=backend)
     return found

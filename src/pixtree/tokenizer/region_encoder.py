@@ -106,8 +106,8 @@ class RegionEncoder(InFullPrecision):
     def cut(self, images: Tensor, features: Tensor, budget: Budget) -> Cuts:
         """The partition of images (B, C, H, W) with features (B, d, P), and, where gradients need it, the levels of the trees."""
         levels = self.aggregation in ("raw", "normalised") or torch.is_grad_enabled()
-        rule = self.rule.at(self.similarity.precision, self.decision.plane_unit)
-        return cut(images, features, self.decision, budget, rule, levels=levels, backend=self.backend)
+        precision = self.similarity.precision
+        return cut(images, features, self.decision, budget, self.rule, precision=precision, levels=levels, backend=self.backend)
 
     def cut_images(self, images: Tensor, budget: Budget) -> Cuts:
         """The cut of images (B, C, H, W), uint8 or float 0..1, by itself."""

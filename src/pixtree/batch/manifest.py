@@ -69,7 +69,7 @@ def _sealed(value: Row) -> Row:
 
 
 def _read(path: Path) -> Row | None:
-    """The object in a JSON file; None if there is no file, or another content."""
+    """The object in a JSON file; None if the file is missing or holds anything else."""
     try:
         value = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
@@ -103,7 +103,7 @@ def write_part(destination: Path, part: str, rows: Iterable[Row], facts: Row) ->
 def results_digest(destination: Path, to: str, part: str, rows: Sequence[Row]) -> str | None:
     """A checksum of the content of all results of a part; None if one of them cannot be read.
 
-    Reading a result takes about a two-hundredth of the time that making it takes.
+    Reading a result is far cheaper than making it.
     """
     done = (row for row in rows if row["status"] == "done")
     names = [f"{part}{ENDINGS[to]}"] if to in ENDINGS else [f"{row['key']}{name}" for row in done for name in row["files"]]

@@ -71,7 +71,7 @@ def own_device(device: str) -> str:
 
 
 def needs_cpu() -> bool:
-    """Whether processes of a launcher compute on the CPU: there is no accelerator, or one that has no collectives."""
+    """Whether processes of a launcher compute on the CPU: without an accelerator, or with one that lacks collectives."""
     found = torch.accelerator.current_accelerator(check_available=True)
     return launched() and (found is None or found.type == "mps")
 

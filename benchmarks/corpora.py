@@ -6,7 +6,7 @@
 `kills` starts a run over webdataset shards, and one over a folder of the same images, kills its driver with SIGKILL at a random
 moment, and starts the same run again, fifty times each for the pool and for Ray; then a last run ends it. All files must have the
 bytes of an uninterrupted run by one process. `speed` does one corpus with one process, with a pool of two and with Ray on two
-cores, in turns.
+cores, in turns; with `--before FOLDER`, also with the pool of an earlier version, whose source tree that is.
 """
 
 import argparse
@@ -76,10 +76,11 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def start(engine: str, workers: int, source: Path, made: Path) -> subprocess.Popen[str]:
-    """A run in a process of its own."""
+def start(engine: str, workers: int, source: Path, made: Path, tree: Path | None = None) -> subprocess.Popen[str]:
+    """A run in a process of its own, by the pixtree of a source tree or else by the installed one."""
     command = [sys.executable, "-c", PROGRAM, engine, str(workers), str(source), str(made)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    environment = os.environ | ({"PYTHONPATH": str(tree.resolve() / "src")} if tree else {})
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
 
 def killed(process: subprocess.Popen[str], made: Path, parts: int, wait: float) -> bool:
@@ -180,10 +181,10 @@ def kills_record(asked: argparse.Namespace, home: Path) -> dict[str, Any]:
     }
 
 
-def timed(engine: str, workers: int, source: Path, made: Path) -> float:
+def timed(engine: str, workers: int, source: Path, made: Path, tree: Path | None = None) -> float:
     """Seconds of a whole run, start of all processes included."""
     begun = time.perf_counter()
-    process = start(engine, workers, source, made)
+    process = start(engine, workers, source, made, tree)
     process.communicate()
     if process.returncode:
         sys.exit(f"a run with {engine} failed with exit code {process.returncode}")
@@ -194,23 +195,35 @@ def timed(engine: str, workers: int, source: Path, made: Path) -> float:
 
 def speed_record(asked: argparse.Namespace, home: Path) -> dict[str, Any]:
     source = write_shards(home / "shards", asked.shards, asked.each, 300)
-    ways = {"one process": ("pool", 1), "pool of two": ("pool", 2), "Ray on two cores": ("ray", 2)}
+    ways: dict[str, tuple[str, int, Path | None]] = {
+        "one process": ("pool", 1, None),
+        "pool of two": ("pool", 2, None),
+        "Ray on two cores": ("ray", 2, None),
+    }
+    if asked.before:
+        ways["pool of two, before"] = ("pool", 2, asked.before)
     seconds: dict[str, list[float]] = {name: [] for name in ways}
-    timed("pool", 1, write_shards(home / "warm", 1, 2, 300), home / "made")  # compiles
+    few = write_shards(home / "warm", 1, 2, 300)
+    for tree in {tree for _, _, tree in ways.values()}:
+        timed("pool", 1, few, home / "made", tree)  # compiles
     for _ in range(asked.repeats):
-        for name, (engine, workers) in ways.items():
-            seconds[name].append(timed(engine, workers, source, home / "made"))
+        for name, (engine, workers, tree) in ways.items():
+            seconds[name].append(timed(engine, workers, source, home / "made", tree))
             print(name, seconds[name][-1], file=sys.stderr)
     pictures = asked.shards * asked.each
     rows = []
     for name, times in seconds.items():
         middle = statistics.median(times)
         rows.append({"way": name, "seconds": middle, "rate": pictures / middle, "all": ", ".join(f"{t:.1f}" for t in times)})
-    one, two, ray = (statistics.median(seconds[name]) for name in ways)
+    one, two, ray, *before = (statistics.median(seconds[name]) for name in ways)
     bars = [
         {"what": "pool of two over one process", "wanted": "≥ 1.7", "found": one / two, "met": one / two >= 1.7},
         {"what": "Ray's seconds over the pool's", "wanted": "≤ 1.3", "found": ray / two, "met": ray / two <= 1.3},
     ]
+    for earlier in before:
+        bars.append(
+            {"what": "pool of two over that of before", "wanted": "≤ 1.05", "found": two / earlier, "met": two / earlier <= 1.05}
+        )
     columns = [["way", "Way", ""], ["seconds", "Seconds", ".1f"], ["rate", "Pictures per second", ".1f"], ["all", "Runs", ""]]
     notes = [
         f"{pictures} pictures of 300 px in {asked.shards} shards, cut into 50 regions; whole runs from the start of Python to the "
@@ -228,6 +241,7 @@ def main() -> None:
     parser.add_argument("--longest", type=float, default=0.3, help="seconds after a part in which a run is killed")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--before", type=Path, help="source tree of an earlier version, for speed")
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("-o", "--output", type=Path, required=True)
     asked = parser.parse_args()
@@ -236,7 +250,7 @@ def main() -> None:
     os.environ["PIXTREE_THREADS"] = "1"
     with tempfile.TemporaryDirectory(prefix="pixtree-") as folder:
         record = (kills_record if asked.what == "kills" else speed_record)(asked, Path(folder))
-    engines = f" --engines {' '.join(asked.engines)}" if asked.what == "kills" else ""
+    engines = f" --engines {' '.join(asked.engines)}" if asked.what == "kills" else " --before BEFORE" if asked.before else ""
     command = f"python benchmarks/corpora.py {asked.what}{engines} -o corpora_{asked.what}.json"
     write_record({**record, **provenance(command, ("pixtree", "torch", "ray"))}, asked.output)
 

@@ -170,11 +170,11 @@ def supervise(blocks: list[tuple[int, int]], kind: str, seed: int, workers: int,
             ended = None
             if one.pipe in ready:
                 try:
-                    kind, value = one.pipe.recv()
-                except EOFError:
+                    message, value = one.pipe.recv()
+                except (EOFError, ConnectionResetError):
                     ended = "crashed"
                 else:
-                    if kind != "done":
+                    if message != "done":
                         one.at, one.since = (one.at if value is None else value), one.used()
                         continue
                     keep(value)

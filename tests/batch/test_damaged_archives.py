@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 from corpora import register, rows_in, statuses, write_shard
 
-from pixtree.batch import run
+from pixtree.batch import parquet, run
 from pixtree.batch.archives import StoredImage, images_of_shard
 from pixtree.batch.parquet import images_of_table
 
@@ -89,6 +89,39 @@ def test_a_parquet_file_that_is_damaged_or_has_no_images_is_one_failed_row(tmp_p
     assert (came.done, came.failed) == (2, 4)
     errors = {row["key"]: row["error"] for row in rows_in(tmp_path / "made") if row["status"] == "failed"}
     assert "needs an image column" in errors["labels.parquet"]
+
+
+DAMAGES = """
+import sys
+from pathlib import Path
+from pixtree.batch.parquet import images_of_table
+path = Path(sys.argv[1])
+whole = path.read_bytes()
+size = int.from_bytes(whole[-8:-4], "little")
+for place in range(len(whole) - 8 - size, len(whole)):
+    path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    list(images_of_table(path))
+print(size)
+"""
+
+
+def test_no_damage_of_a_footer_ends_the_process(tmp_path):
+    table = pyarrow.table({"image": [b"one", None], "key": ["a", "b"]})
+    pyarrow.parquet.write_table(table, tmp_path / "x.parquet", store_schema=False)
+    command = [sys.executable, "-c", DAMAGES, str(tmp_path / "x.parquet")]
+    assert int(subprocess.run(command, capture_output=True, text=True, check=True).stdout) > 100
+
+
+@pytest.mark.parametrize("options", [{}, {"compression": "zstd", "use_dictionary": False}, {"data_page_version": "2.0"}])
+def test_the_places_of_columns_are_those_that_pyarrow_finds(tmp_path, options):
+    rows = [{"image": {"bytes": bytes([n]) * 30, "path": f"{n}.png"}, "label": n} for n in range(9)]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "x.parquet", row_group_size=4, **options)
+    metadata = pyarrow.parquet.ParquetFile(tmp_path / "x.parquet").metadata
+    chunks = [metadata.row_group(group).column(index) for group in range(3) for index in range(2)]
+    starts = [chunk.dictionary_page_offset or chunk.data_page_offset for chunk in chunks]
+    expected = [(start, start + chunk.total_compressed_size) for start, chunk in zip(starts, chunks, strict=True)]
+    with (tmp_path / "x.parquet").open("rb") as file:
+        assert list(parquet._chunks(file, parquet._Columns("image", None))) == expected
 
 
 def test_values_that_are_no_bytes_are_rows(tmp_path):

@@ -105,6 +105,22 @@ def test_one_key_in_two_shards_is_done_once_in_a_folder_and_twice_in_shards(tmp_
     assert run("stub", tmp_path / "in", tmp_path / "shards", workers=1) == (4, 0, 2, 0, True)
 
 
+@pytest.mark.parametrize("size", [1, 64])
+def test_of_files_that_differ_in_their_suffix_only_the_first_is_done_and_the_others_are_rows(tmp_path, monkeypatch, size):
+    monkeypatch.setattr("pixtree.batch.corpus.PART_SIZE", size)
+    source = tmp_path / "in"
+    source.mkdir()
+    for number, name in enumerate(("a.jpg", "a.png", "a.tif", "b.png")):
+        (source / name).write_bytes(bytes([number]))
+    run("stub", source, tmp_path / "made", workers=1)
+    assert statuses(tmp_path / "made") == {"a": "done", "a.png": "failed", "a.tif": "failed", "b": "done"}
+    (source / "a.jpg").unlink()  # now the next one gives its name to the result
+    run("stub", source, tmp_path / "made", workers=1)
+    run("stub", source, tmp_path / "fresh", workers=1)
+    assert statuses(tmp_path / "made") == {"a": "done", "a.tif": "failed", "b": "done"}
+    assert (tmp_path / "made" / "a.txt").read_bytes() == (tmp_path / "fresh" / "a.txt").read_bytes()
+
+
 def test_names_of_temporary_files_are_not_swept(tmp_path):
     write_shard(tmp_path / "in" / "x.tar", [(".pixtree-0123abcd.png", b"1"), ("manifest/parts/.pixtree-0123abcd.png", b"2")])
     run("stub", tmp_path / "in", tmp_path / "made", to="folder", workers=1)

@@ -38,6 +38,7 @@ class Corpus(NamedTuple):
     kind: Kind
     root: Path
     parts: tuple[CorpusPart, ...]
+    doubled: frozenset[str] = frozenset()  # files of a folder whose results would have the name of those of an earlier file
 
 
 def open_corpus(source: str | Path, parts: int | None = None) -> Corpus:
@@ -65,17 +66,13 @@ def open_corpus(source: str | Path, parts: int | None = None) -> Corpus:
         return Corpus(kind, root, tuple(_one_part_each([path.relative_to(root) for path in shards])))
     if not images:
         raise FileNotFoundError(f"a corpus needs images, .tar or .parquet files, '{root}' has none; check the path")
-    _check_names(images)
-    return Corpus("folder", root, tuple(_scattered(images, parts or -(-len(images) // PART_SIZE))))
+    return Corpus("folder", root, tuple(_scattered(images, parts or -(-len(images) // PART_SIZE))), _doubled(images))
 
 
-def _check_names(names: list[str]) -> None:
-    """Refuse images whose results would have the same name."""
-    keys: dict[str, str] = {}
-    for name in names:
-        other = keys.setdefault(split_name(name)[0], name)
-        if other != name:
-            raise ValueError(f"the results of '{other}' and '{name}' would have one name; rename or remove one of them")
+def _doubled(names: list[str]) -> frozenset[str]:
+    """Names that differ from an earlier one by their suffix only, as in a.jpg and a.png."""
+    first: dict[str, str] = {}
+    return frozenset(name for name in names if first.setdefault(split_name(name)[0], name) != name)
 
 
 def _kind_of(files: list[Path]) -> Kind:
@@ -116,7 +113,11 @@ def stored_images(corpus: Corpus, part: CorpusPart) -> Iterator[StoredImage | Un
         yield from images_of_table(corpus.root / part.files[0])
     else:
         for name in part.files:
-            yield _image_of(corpus.root / name, *split_name(name))
+            if name in corpus.doubled:
+                reason = "its result would take the name of another image's, which differs in its suffix only; rename it"
+                yield Unreadable(name, reason)
+            else:
+                yield _image_of(corpus.root / name, *split_name(name))
 
 
 def _image_of(path: Path, key: str, suffix: str) -> StoredImage | Unreadable:
@@ -139,4 +140,4 @@ def stored_keys(corpus: Corpus, part: CorpusPart) -> Iterator[str]:
     elif corpus.kind == "parquet":
         yield from keys_of_table(corpus.root / part.files[0])
     else:
-        yield from (split_name(name)[0] for name in part.files)
+        yield from (split_name(name)[0] for name in part.files if name not in corpus.doubled)

@@ -61,7 +61,7 @@ def _rows(path: Path, with_images: bool) -> Iterator[StoredImage | Unreadable]:
         columns = _columns_of(file.schema_arrow.names, path)
         if file.metadata.num_rows > os.fstat(stream.fileno()).st_size:
             raise ValueError(f"it claims {file.metadata.num_rows} rows, more than it has bytes")
-        _check_pages(stream, file.metadata, columns)
+        _check_pages(stream, columns)
         wanted = [columns.image] if with_images else _paths_inside(file.schema_arrow, columns.image)
         number = 0
         # One row at a time: one stored value may be repeated in many rows, each of which takes memory for it.
@@ -96,18 +96,45 @@ def _of_row(row: dict[str, Any], columns: _Columns, default: str) -> StoredImage
     return StoredImage(key, suffix if suffix in IMAGE_SUFFIXES else "", content)
 
 
-def _check_pages(file: BinaryIO, metadata: Any, columns: _Columns) -> None:
-    """Refuse a page that would unpack to more than an honest one; the sizes in the metadata may lie, those of pages may not."""
-    for group in range(metadata.num_row_groups):
-        for index in range(metadata.num_columns):
-            chunk = metadata.row_group(group).column(index)
-            if chunk.path_in_schema.split(".")[0] not in columns:
+def _check_pages(file: BinaryIO, columns: _Columns) -> None:
+    """Refuse a page that would unpack to more than an honest one; the sizes in the footer may lie, those of pages may not."""
+    for place, end in _chunks(file, columns):
+        while place < end:
+            place = _checked_page(file, place)
+
+
+def _chunks(file: BinaryIO, columns: _Columns) -> Iterator[tuple[int, int]]:
+    """Where the values of these columns begin and end in the file, for every group of rows.
+
+    Read here, since pyarrow ends the process where such an entry of the footer is damaged; the numbers are those of the fields in
+    parquet's definition of its footer.
+    """
+    size = file.seek(-8, os.SEEK_END)
+    length = int.from_bytes(file.read(4), "little")
+    file.seek(max(size - length, 0))
+    for group in _fields(_Thrift(file.read(length)).struct(), 4):
+        for chunk in _fields(group, 1):
+            entry = _field(chunk, 3, dict)
+            names = _fields(entry, 3)
+            if not names or names[0] not in [name.encode() for name in columns if name]:
                 continue
-            starts = [chunk.data_page_offset, chunk.dictionary_page_offset]
-            place = min(start for start in starts if start is not None and start > 0)
-            end = place + chunk.total_compressed_size
-            while place < end:
-                place = _checked_page(file, place)
+            starts = [start for start in (entry.get(9), entry.get(11)) if isinstance(start, int) and start > 0]
+            if not starts:
+                raise ValueError("a column without a place")
+            yield min(starts), min(starts) + _field(entry, 7, int)
+
+
+def _field(struct: Any, number: int, kind: type) -> Any:
+    """A field of a struct."""
+    value = struct.get(number) if isinstance(struct, dict) else None
+    if not isinstance(value, kind):
+        raise ValueError("a footer that is damaged")
+    return value
+
+
+def _fields(struct: Any, number: int) -> list[Any]:
+    """A field that is a list."""
+    return _field(struct, number, list)  # type: ignore[no-any-return]
 
 
 def _checked_page(file: BinaryIO, place: int) -> int:
@@ -125,11 +152,12 @@ def _header_at(file: BinaryIO, place: int) -> tuple[dict[int, int], int]:
     """The numbers of a page's header, and its length; few are longer than a hundred bytes."""
     for length in (LONGEST_HEADER >> 10, LONGEST_HEADER):
         file.seek(place)
-        header = _Header(file.read(length))
+        header = _Thrift(file.read(length))
         try:
-            return header.struct(), header.place
+            fields = header.struct()
         except _CutOffError:
             continue
+        return {field: value for field, value in fields.items() if isinstance(value, int)}, header.place
     raise ValueError("a page whose header is cut off")
 
 
@@ -137,49 +165,54 @@ class _CutOffError(ValueError):
     """There are too few bytes."""
 
 
-class _Header:
-    """The header of a page in Thrift's compact protocol, of which only the whole numbers at the top are kept."""
+class _Thrift:
+    """A struct in Thrift's compact protocol. Every value takes a byte at least, so that a few cannot claim to be many."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.place = data, 0
 
-    def struct(self, depth: int = 0) -> dict[int, int]:
-        """Numbers of a struct by their field, read to its end."""
+    def struct(self, depth: int = 0) -> dict[int, Any]:
+        """The values of a struct by the number of their field: whole numbers, bytes, lists and structs; others are None."""
         if depth > 8:
-            raise ValueError("a header that is nested too deep")
-        numbers: dict[int, int] = {}
+            raise ValueError("structs that are nested too deep")
+        fields: dict[int, Any] = {}
         field = 0
         while (first := self._byte()) != 0:
             field = field + (first >> 4) if first >> 4 else self._number()
-            value = self._value(first & 15, depth)
-            if value is not None:
-                numbers[field] = value
-        return numbers
+            # A truth value of a struct is in its kind.
+            fields[field] = None if first & 15 in (1, 2) else self._value(first & 15, depth)
+        return fields
 
-    def _value(self, kind: int, depth: int) -> int | None:
-        if kind in (1, 2):  # the two truth values
-            return None
+    def _value(self, kind: int, depth: int) -> Any:
         if kind in (4, 5, 6):
             return self._number()
+        if kind == 8:
+            return self._bytes(self._varint())
+        if kind in (9, 10):
+            return self._list(depth + 1)
         if kind == 12:
-            self.struct(depth + 1)
-        elif kind in (3, 7):
-            self.place += 1 if kind == 3 else 8
-        elif kind == 8:
-            length = self._varint()
-            self.place += length
-        elif kind in (9, 10):
-            first = self._byte()
-            count = first >> 4 if first >> 4 < 15 else self._varint()
-            for _ in range(min(count, len(self.data))):
-                self._value(first & 15, depth + 1)
-        else:
-            raise ValueError("a header that is damaged")
+            return self.struct(depth + 1)
+        if kind not in (1, 2, 3, 7):
+            raise ValueError("a value of an unknown kind")
+        self._bytes(8 if kind == 7 else 1)
         return None
+
+    def _list(self, depth: int) -> list[Any]:
+        if depth > 8:
+            raise ValueError("lists that are nested too deep")
+        first = self._byte()
+        count = first >> 4 if first >> 4 < 15 else self._varint()
+        return [self._value(first & 15, depth) for _ in range(count)]
+
+    def _bytes(self, count: int) -> bytes:
+        if count > len(self.data) - self.place:
+            raise _CutOffError("a value that is cut off")
+        self.place += count
+        return self.data[self.place - count : self.place]
 
     def _byte(self) -> int:
         if self.place >= len(self.data):
-            raise _CutOffError("a header that is cut off")
+            raise _CutOffError("a value that is cut off")
         self.place += 1
         return self.data[self.place - 1]
 
@@ -189,7 +222,7 @@ class _Header:
             value |= (byte & 127) << shift
             shift += 7
             if shift > 63:
-                raise ValueError("a header that is damaged")
+                raise ValueError("a number that is too long")
         return value | byte << shift
 
     def _number(self) -> int:

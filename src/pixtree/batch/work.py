@@ -209,7 +209,7 @@ def facts_of(job: BatchJob, part: CorpusPart) -> Row:
             files[name] = None
         else:
             files[name] = [found.st_size, found.st_mtime_ns]
-    taken = job.conflicts.taken.get(part.name, frozenset())
+    taken = job.conflicts.taken.get(part.name, frozenset()) | job.corpus.doubled.intersection(part.files)
     return {"plan": job.plan, "files": files, "taken": sorted(taken), "folders": sorted(job.conflicts.folders)}
 
 

@@ -53,6 +53,18 @@ def table_of(path, count):
     return path
 
 
+def sparse_shard(path, size=6 << 30):
+    """A tar of two kilobytes whose member claims gigabytes."""
+    member = tarfile.TarInfo("bomb.png")
+    member.size, member.type = 0, tarfile.GNUTYPE_SPARSE
+    header = bytearray(member.tobuf(tarfile.GNU_FORMAT))
+    header[386:410] = b"%011o\0%011o\0" % (0, 0)  # one piece of nothing
+    header[483:495] = b"\x80" + size.to_bytes(11, "big")  # the size that it unpacks to
+    header[148:156] = b"%06o\0 " % (sum(header[:148]) + 8 * 32 + sum(header[156:512]))
+    path.write_bytes(bytes(header) + bytes(1024))
+    return path
+
+
 def contents(path):
     """All files below a folder, by their names."""
     return {found.relative_to(path).as_posix(): found.read_bytes() for found in sorted(path.rglob("*")) if found.is_file()}

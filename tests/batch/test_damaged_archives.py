@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
-from corpora import register, rows_in, statuses, write_shard
+from corpora import register, rows_in, sparse_shard, statuses, write_shard
 
 from pixtree.batch import parquet, run
 from pixtree.batch.archives import StoredImage, images_of_shard
@@ -129,18 +129,6 @@ def test_values_that_are_no_bytes_are_rows(tmp_path):
     first, second = images_of_table(tmp_path / "x.parquet")
     assert "stored as bytes, got list" in first.reason
     assert second.data == b""
-
-
-def sparse_shard(path, size=6 << 30):
-    """A tar of two kilobytes whose member claims gigabytes."""
-    member = tarfile.TarInfo("bomb.png")
-    member.size, member.type = 0, tarfile.GNUTYPE_SPARSE
-    header = bytearray(member.tobuf(tarfile.GNU_FORMAT))
-    header[386:410] = b"%011o\0%011o\0" % (0, 0)  # one piece of nothing
-    header[483:495] = b"\x80" + size.to_bytes(11, "big")  # the size that it unpacks to
-    header[148:156] = b"%06o\0 " % (sum(header[:148]) + 8 * 32 + sum(header[156:512]))
-    path.write_bytes(bytes(header) + bytes(1024))
-    return path
 
 
 def test_a_sparse_member_is_refused_before_it_is_read(tmp_path):

@@ -3,9 +3,11 @@
 import io
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 import torch
-from corpora import folder_of, picture, shards_of, table_of
+from corpora import folder_of, picture, shards_of, sparse_shard, table_of
 from torch.utils.data import DataLoader
 
 import pixtree
@@ -74,3 +76,29 @@ def test_a_label_map_that_is_damaged_or_unpacks_to_much_is_refused_in_one_senten
     for content in (b"", b"PK\x03\x04", stream.getvalue()[:90], b"\x89PNG\r\n\x1a\n" + bytes(40)):
         with pytest.raises(ValueError, match=r"^[^\n]+ a label map [^\n]+$"):
             read_labels(content, suffix)
+
+
+def test_damaged_label_maps_of_a_shard_end_in_one_sentence(tmp_path):
+    source = shards_of(tmp_path / "source", 1, 3)
+    run("segment", source, tmp_path / "made", workers=1, tokens=4)
+    (shard,) = (tmp_path / "made").glob("*.tar")
+    shard.write_bytes(shard.read_bytes()[:1100])
+    with pytest.raises(
+        ValueError, match=r"^expected the label maps of a finished run, got [^\n]+ is damaged after 1 image [^\n]+$"
+    ):
+        list(PartitionedStream(source, tmp_path / "made"))
+
+
+@pytest.mark.parametrize("to", ["webdataset", "parquet"])
+def test_stored_label_maps_that_ask_for_much_memory_are_refused_before_they_are_read(tmp_path, to):
+    source = shards_of(tmp_path / "source", 1, 1)
+    run("segment", source, tmp_path / "made", to=to, workers=1, tokens=4)
+    (stored,) = [path for path in (tmp_path / "made").iterdir() if path.suffix in (".tar", ".parquet")]
+    if to == "webdataset":
+        sparse_shard(stored)
+    else:
+        zeros = pyarrow.array([bytes(1 << 27)], pyarrow.large_binary())
+        table = pyarrow.table({"key": ["labels"], "png": zeros})
+        pyarrow.parquet.write_table(table, stored, compression="zstd", use_dictionary=False)
+    with pytest.raises(ValueError, match=r"must be stored whole, got a sparse one|bytes that unpacks to"):
+        list(PartitionedStream(source, tmp_path / "made"))

@@ -2,7 +2,7 @@
 
 import os
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple
 
@@ -54,8 +54,8 @@ def damaged(name: str, count: int, fault: Exception) -> Unreadable:
     return Unreadable(name, f"the file is damaged after {count} image{'' if count == 1 else 's'} ({reason}); get it again")
 
 
-def images_of_shard(path: Path) -> Iterator[StoredImage | Unreadable]:
-    """Members that are images, in their order."""
+def images_of_shard(path: Path, suffixes: Collection[str] = IMAGE_SUFFIXES) -> Iterator[StoredImage | Unreadable]:
+    """Members that are images, in their order: files with one of these suffixes."""
     try:
         file = path.open("rb")
     except OSError as fault:
@@ -64,7 +64,7 @@ def images_of_shard(path: Path) -> Iterator[StoredImage | Unreadable]:
     count = 0
     with file:
         try:
-            for member in _members(file):
+            for member in _members(file, suffixes):
                 key, suffix = split_name(member.name)
                 reason = _reason_against(member)
                 if reason is not None:
@@ -80,15 +80,15 @@ def keys_of_shard(path: Path) -> Iterator[str]:
     """The keys of the same images."""
     try:
         with path.open("rb") as file:
-            for member in _members(file):
+            for member in _members(file, IMAGE_SUFFIXES):
                 yield split_name(member.name)[0]
     except Exception as fault:  # reported when the images are read
         if is_machine_fault(fault):
             raise
 
 
-def _members(file: BinaryIO) -> Iterator[tarfile.TarInfo]:
-    """Files with the suffix of an image; raises an error at the end of a damaged archive, of which tarfile overlooks many kinds."""
+def _members(file: BinaryIO, suffixes: Collection[str]) -> Iterator[tarfile.TarInfo]:
+    """Files with one of these suffixes; raises an error at the end of a damaged archive, of which tarfile overlooks many kinds."""
     with tarfile.open(fileobj=_Bounded(file), mode="r:", encoding="utf-8") as archive:  # type: ignore[call-overload]
         before = -1
         while (member := archive.next()) is not None:
@@ -96,7 +96,7 @@ def _members(file: BinaryIO) -> Iterator[tarfile.TarInfo]:
             if archive.offset <= before:
                 raise tarfile.ReadError("its headers lead in a circle")
             before = archive.offset
-            if member.isfile() and PurePosixPath(member.name).suffix.lower() in IMAGE_SUFFIXES:
+            if member.isfile() and PurePosixPath(member.name).suffix.lower() in suffixes:
                 yield member
         _check_end(file, archive.offset)
 

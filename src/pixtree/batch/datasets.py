@@ -2,7 +2,6 @@
 
 import io
 import json
-import tarfile
 import zipfile
 from collections.abc import Iterator
 from glob import escape
@@ -14,10 +13,12 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
-from pixtree.batch.archives import StoredImage, split_name
+from pixtree.batch.archives import StoredImage, Unreadable, images_of_shard
 from pixtree.batch.corpus import Corpus, CorpusPart, Kind, open_corpus, stored_images
 from pixtree.batch.manifest import ALL, begun_parts, path_of, read_plan, read_rows
+from pixtree.batch.parquet import results_of_table
 from pixtree.batch.work import worked_on
+from pixtree.exports.labels import SUFFIXES
 from pixtree.files import IMAGE_SUFFIXES
 from pixtree.images import checked
 from pixtree.images.bounds import check_bytes
@@ -126,24 +127,17 @@ def pairs(run: _Finished, part: CorpusPart) -> Iterator[Pair]:
 
 def _label_maps(run: _Finished, part: CorpusPart) -> Iterator[tuple[str, str, bytes]]:
     """Key, suffix and bytes of each label map of a part, in the order of its manifest."""
-    if run.to == "webdataset":
-        with tarfile.open(run.destination / f"{part.name}.tar", "r|") as archive:
-            for member in archive:
-                stream = archive.extractfile(member)
-                if stream is not None:
-                    yield *split_name(member.name), stream.read()
-    elif run.to == "parquet":
-        import pyarrow.parquet
-
-        with pyarrow.parquet.ParquetFile(run.destination / f"{part.name}.parquet") as file:
-            for batch in file.iter_batches(16):
-                for row in batch.to_pylist():
-                    name = next(name for name in row if name != "key")
-                    yield row["key"], f".{name}", row[name]
-    else:
+    if run.to == "folder":
         for row in read_rows(path_of(run.destination, part.name)):
             if row["status"] == "done":
                 yield row["key"], row["files"][0], (run.destination / f"{row['key']}{row['files'][0]}").read_bytes()
+        return
+    stored = run.destination / part.name
+    is_table = run.to == "parquet"
+    for found in results_of_table(Path(f"{stored}.parquet")) if is_table else images_of_shard(Path(f"{stored}.tar"), SUFFIXES):
+        if isinstance(found, Unreadable):
+            raise ValueError(f"expected the label maps of a finished run, got {found.key}: {found.reason}")
+        yield found
 
 
 def read_labels(data: bytes, suffix: str) -> Tensor:

@@ -54,21 +54,39 @@ def keys_of_table(path: Path) -> Iterator[str]:
             raise
 
 
+def results_of_table(path: Path) -> Iterator[StoredImage | Unreadable]:
+    """The results of a batch run, which has written a column `key` and one named like the suffix of its files."""
+    import pyarrow.parquet
+
+    count = 0
+    try:
+        with path.open("rb") as stream, pyarrow.parquet.ParquetFile(stream) as file:
+            name = next(name for name in file.schema_arrow.names if name != "key")
+            for row in _checked_rows(stream, file, _Columns(name, "key"), [name]):
+                yield StoredImage(row["key"], f".{name}", row[name])
+                count += 1
+    except Exception as fault:  # as for images
+        yield damaged(path.name, count, fault)
+
+
 def _rows(path: Path, with_images: bool) -> Iterator[StoredImage | Unreadable]:
     import pyarrow.parquet
 
     with path.open("rb") as stream, pyarrow.parquet.ParquetFile(stream) as file:
         columns = _columns_of(file.schema_arrow.names, path)
-        if file.metadata.num_rows > os.fstat(stream.fileno()).st_size:
-            raise ValueError(f"it claims {file.metadata.num_rows} rows, more than it has bytes")
-        _check_pages(stream, columns)
         wanted = [columns.image] if with_images else _paths_inside(file.schema_arrow, columns.image)
-        number = 0
-        # One row at a time: one stored value may be repeated in many rows, each of which takes memory for it.
-        for batch in file.iter_batches(1, columns=[*wanted, *([columns.name] if columns.name else [])], use_threads=False):
-            for row in batch.to_pylist():
-                yield _of_row(row, columns, f"{path.stem}-{number:06d}")
-                number += 1
+        for number, row in enumerate(_checked_rows(stream, file, columns, wanted)):
+            yield _of_row(row, columns, f"{path.stem}-{number:06d}")
+
+
+def _checked_rows(stream: BinaryIO, file: Any, columns: _Columns, wanted: list[str]) -> Iterator[dict[str, Any]]:
+    """The columns `wanted` and that of the names, after a look at the sizes that the file claims."""
+    if file.metadata.num_rows > os.fstat(stream.fileno()).st_size:
+        raise ValueError(f"it claims {file.metadata.num_rows} rows, more than it has bytes")
+    _check_pages(stream, columns)
+    # One row at a time: one stored value may be repeated in many rows, each of which takes memory for it.
+    for batch in file.iter_batches(1, columns=[*wanted, *([columns.name] if columns.name else [])], use_threads=False):
+        yield from batch.to_pylist()
 
 
 def _columns_of(names: list[str], path: Path) -> _Columns:

@@ -228,6 +228,9 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
         (torch.zeros(2, 99), SHAPE, MergeRule(), Scoring(Penalty.AICC, 1.0, 0.0, True), 10.0),
         (torch.zeros(2, 1), (1, 1), MergeRule(), Scoring(Penalty.AICC, 1.0, 0.0, True), 10.0),
     ],
+    "select_largest": lambda: [
+        (scale, count) for scale in (random(9), torch.ones(9).double(), (random(40) * 4).round()) for count in (0, 1, 4, 9)
+    ],
     "ward_labels": lambda: [
         (random(2, points, 5).float(), random(2, points, seed=1).float() + 0.1, count, rounds)
         for points, count, rounds in ((23, 12, 8), (5, 4, 2), (2, 1, 8), (1, 1, 8))
@@ -247,7 +250,6 @@ UNTWINNED: dict[str, Callable[[], list[tuple[object, ...]]]] = {
     "lightness": lambda: [(IMAGE[:1],)],
     "pixel_edges": lambda: [(MASK,)],
     "region_minima": lambda: [(random(2, 3, 99), LABELS.flatten(1), 6)],
-    "select_largest": lambda: [(random(9), 4), (torch.ones(9), 4)],
 }
 LEARNED = {"aggregate", "embed_cells", "paint", "region_means", "region_sums", "sample"}
 DIFFERENTIABLE = {*LEARNED, "denormalised", "encode", "whole_bytes"}

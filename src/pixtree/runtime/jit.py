@@ -75,10 +75,13 @@ def tolerant_inlined(function: Kernel) -> Kernel:
     return _part({"fastmath": _TOLERANT, "_nrt": False, "forceinline": True}, function)
 
 
-def shared(function: Kernel) -> Kernel:
-    """Let kernels call a loop of a definition, which stays plain Python for everybody else."""
+def shared(function: Kernel, *, into_callers: bool = False) -> Kernel:
+    """Let kernels call a loop of a definition, which stays plain Python for everybody else.
+
+    into_callers: inlined, for loops that are short or called from one place: a call passes ten words for every array.
+    """
     options = {"nogil": True, "error_model": "numpy", "boundscheck": None, "fastmath": False, "no_cfunc_wrapper": True}
-    return register_jitable(pipeline_class=PartCompiler, **options)(function)
+    return register_jitable(pipeline_class=PartCompiler, forceinline=into_callers, **options)(function)
 
 
 def _part(options: dict[str, Any], function: Kernel) -> Kernel:

@@ -6,18 +6,16 @@ from pixtree.kernels.image.blocks import definition
 from pixtree.kernels.image.polish import compiled as _polish  # noqa: F401, which registers the logarithm
 from pixtree.runtime.jit import kernel, shared
 
+for _loop in (definition.sum_blocks, definition.find_sides, definition.move_level, definition.link_blocks):
+    shared(_loop)
 for _loop in (
-    definition.sum_blocks,
-    definition.find_sides,
-    definition.move_level,
-    definition.link_blocks,
     definition.add_row,
     definition.energy_with,
     definition.has_news,
     definition.best_region,
     definition.stays_connected,
 ):
-    shared(_loop)
+    shared(_loop, into_callers=True)
 move_in_place = kernel(definition.move_in_place)
 
 

@@ -64,7 +64,7 @@ def move_in_place(
     )
     sides = np.empty((2 * labels.size, 3), np.int32)
     sum_blocks(labels, blocks, features, owner, group, sums)
-    found = find_sides(blocks[levels - 1], zones, sides)
+    found = find_sides(blocks[levels - 1], zones, sides, np.full((2, count), -1, np.int32))
     for level in range(levels):
         move_level(owner, group[level], sums, sides, found, regions, sweeps, 1.0 / floor)
     for y in range(height):
@@ -95,8 +95,11 @@ def sum_blocks(
                     sums[block, 1 + channels + c] += value * value
 
 
-def find_sides(blocks: Labels, zones: Labels, sides: Labels) -> int:
-    """Write which blocks touch, as pairs that may repeat, and whether they touch inside a zone; returns the number of pairs."""
+def find_sides(blocks: Labels, zones: Labels, sides: Labels, partner: Labels) -> int:
+    """Write which blocks touch, as pairs that may repeat, and whether they touch inside a zone; returns the number of pairs.
+
+    partner: (2, blocks), −1 on entry, the last one that was written to the right of a block and below it: most sides repeat it.
+    """
     height, width = blocks.shape
     found = 0
     for y in range(height):
@@ -112,10 +115,9 @@ def find_sides(blocks: Labels, zones: Labels, sides: Labels) -> int:
                 if a == b or b < 0:
                     continue
                 inside = zones.size > 0 and zones[y, x] >= 0 and zones[y, x] == zones[v, u]
-                # Most sides continue the side of the pixel before, which has been written.
-                p, q = y - 1 + below, x - below
-                if not inside and p >= 0 and q >= 0 and blocks[p, q] == a and blocks[p + below, q + 1 - below] == b:
+                if not inside and partner[below, a] == b:
                     continue
+                partner[below, a] = b
                 sides[found, 0] = a
                 sides[found, 1] = b
                 sides[found, 2] = 1 if inside else 0
@@ -245,10 +247,12 @@ def has_news(block: int, owner: Numbers, begin: Numbers, neighbour: Numbers, cha
 
     If none has, it would stay again: costs and connections depend on these regions only.
     """
-    news = changed[owner[block]]
-    for side in range(begin[block], begin[block + 1]):
-        news = max(news, changed[owner[neighbour[side]]])
-    return bool(news >= looked)
+    if changed[owner[block]] >= looked:
+        return True
+    for side in range(begin[block], begin[block + 1]):  # noqa: SIM110 (numba compiles no generators)
+        if changed[owner[neighbour[side]]] >= looked:
+            return True
+    return False
 
 
 def best_region(

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pixtree.kernels.arithmetic.compiled import bits_of, from_bits
 from pixtree.kernels.tree.cut import definition
-from pixtree.kernels.tree.cut.definition import HEAP_NODE, SPINE_LIMIT, select_largest
+from pixtree.kernels.tree.cut.definition import HEAP_NODE, SPINE_LIMIT
 from pixtree.runtime.jit import kernel, shared
 from pixtree.runtime.threads import scratch
 
@@ -94,6 +94,18 @@ def persistence(gain: Tensor, left: Tensor, right: Tensor) -> Tensor:
     nodes = scratch("heaps", words)[:words].view(HEAP_NODE)
     scale_set(left.numpy(), right.numpy(), gain.numpy(), nodes, np.empty(SPINE_LIMIT, np.int64))
     return torch.from_numpy(nodes["scale"].copy())
+
+
+def select_largest(scale: Tensor, count: int) -> Tensor:
+    """The `count` entries of largest (scale, index), bool. Numpy finds the threshold ten times faster than torch."""
+    values = scale.numpy()
+    chosen = np.zeros(values.size, np.bool_)
+    if count > 0:
+        threshold = np.partition(values, values.size - count)[values.size - count]
+        chosen = values > threshold
+        ties = np.flatnonzero(values == threshold)
+        chosen[ties[ties.size - (count - np.count_nonzero(chosen)) :]] = True
+    return torch.from_numpy(chosen)
 
 
 def kth_largest(values: Any, k: int) -> Any:

@@ -19,8 +19,8 @@ from pixtree.kernels.tree.build.compiled.grouping import components_of_picks, ga
 from pixtree.kernels.tree.build.compiled.joining import region_energies
 from pixtree.kernels.tree.build.compiled.lanes import known_channels
 from pixtree.kernels.tree.build.compiled.picking import TreeZones, pick_on_grid, pick_regions, pick_zones
-from pixtree.kernels.tree.cut.compiled import FEW, cut_labels, largest_scales, open_largest, scale_set
-from pixtree.kernels.tree.cut.definition import HEAP_NODE, SPINE_LIMIT, select_largest
+from pixtree.kernels.tree.cut.compiled import FEW, cut_labels, largest_scales, open_largest, scale_set, select_largest
+from pixtree.kernels.tree.cut.definition import HEAP_NODE, SPINE_LIMIT
 from pixtree.kernels.tree.prune import definition
 from pixtree.kernels.tree.prune.compiled.nodes import name_nodes, sum_up
 from pixtree.kernels.tree.zones.compiled import zones_on_grid

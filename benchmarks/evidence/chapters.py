@@ -95,11 +95,13 @@ CHAPTERS = (
             "versions_speed",
             "speed*",
             "newcomer",
+            "compiling",
             "test_time",
             "mutation",
             "random_order",
             "fuzz*",
             "faults",
+            "training_kills",
             "soak",
             "release",
         ),
@@ -195,6 +197,8 @@ WORDS = {
     "pieces take the regions. Without the block or the line, all of it is recovered.",
     "versions_speed": "Compares the present sources with version 0.2.0, and nested cuts with OpenCV's SEEDS.",
     "newcomer": "Shows the first minutes after a clone on a busy machine.",
+    "compiling": "Shows how much time all kernels take where they must be compiled; wheels for one platform contain their machine "
+    "code.",
     "test_time": "Shows that all tests run within minutes on two cores, compiling the kernels included.",
     "mutation": "Shows which share of small changes to the sources makes a test fail.",
 }

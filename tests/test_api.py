@@ -49,7 +49,7 @@ SURFACE = {
     "snap": ["mask", "image"],
     "vectorize": [
         *("image", "paths", "bytes", "psnr", "points", "colors", "style", "preset", "artwork"),
-        *("tolerance", "fast", "transparency", "groups", "ids", "passes", *READING),
+        *("tolerance", "fast", "transparency", "groups", "ids", "passes", "editable", "layers", *READING),
     ],
     "Hierarchy.cut": ["self", "tokens", "criterion", "at_most", "budget", "relax"],
     "Hierarchy.at_level": ["self", "level"],

@@ -45,6 +45,11 @@ def test_many_images_go_into_a_folder(folder):
         (["a.png", "-o", "one.jpg"], 2),
         (["a.png", "--style", "wavy"], 1),
         (["a.png", "--paths", "0"], 1),
+        (["a.png", "--layer", "hat"], 2),
+        (["a.png", "--layer", "hat=a.png", "--layer", "hat=b.png"], 2),
+        (["a.png", "b.png", "--layer", "hat=a.png"], 2),
+        (["a.png", "--layer", "hat=nowhere.png"], 1),
+        (["a.png", "--editable", "--passes", "crisp"], 1),
     ],
 )
 def test_faults_are_one_line_and_write_nothing(folder, monkeypatch, arguments, code):
@@ -53,6 +58,18 @@ def test_faults_are_one_line_and_write_nothing(folder, monkeypatch, arguments, c
     assert result.exit_code == code, result.output
     assert result.stderr.startswith("error: ")
     assert not list(folder.glob("*.svg"))
+
+
+def test_a_mask_becomes_a_named_layer_of_an_editable_drawing(folder):
+    mask = np.zeros((24, 30), np.uint8)
+    mask[4:20, 5:25] = 255
+    PIL.Image.fromarray(mask).save(folder / "mask.png")
+    words = ["vectorize", str(folder / "a.png"), "--paths", "20", "--editable", "--layer", f"the hat={folder / 'mask.png'}"]
+    result = run(app, words)
+    assert result.exit_code == 0, result.output
+    text = (folder / "a.svg").read_text()
+    assert 'inkscape:label="the hat"' in text
+    assert "<use" not in text
 
 
 def test_evaluate_vectors_measures_a_folder_and_writes_its_record(folder):

@@ -16,6 +16,7 @@ EXAMPLES = (
     "pixtree vectorize photo.jpg",
     "pixtree vectorize logo.png -o logo.svg --preset icon",
     "pixtree vectorize 'photos/*.jpg' -o drawings --bytes 50000",
+    "pixtree vectorize photo.jpg --editable --layer hat=hat.png",
 )
 Output = Annotated[
     Path | None,
@@ -49,6 +50,13 @@ class Options:
     passes: Annotated[
         str | None, typer.Option(help="One of double (photographs), single (artwork; no <use> elements) and crisp.")
     ] = None
+    editable: Annotated[
+        bool, typer.Option("--editable", help="For editors: plain paths with ids, in groups within groups that follow the tree.")
+    ] = False
+    layers: Annotated[
+        list[str] | None,
+        typer.Option("--layer", help="NAME=MASK: the shapes inside a mask become a layer of that name; repeatable."),
+    ] = None
 
 
 def register(app: typer.Typer) -> None:
@@ -63,9 +71,22 @@ def vectorize(images: ImageFiles, options: Options, files: Files, output: Output
     """Turn images into SVG drawings of few shapes, without gaps between them."""
     if output is not None and not output.is_dir() and output.suffix.lower() not in (".svg", ".svgz"):
         raise UsageError(f"--output is an .svg or .svgz file or a folder that exists, got {str(output)!r}; create the folder first")
-    chosen = asdict(options) | files.reading
-    jobs = planned(images, {"output": (output, ".svgz" if compress else ".svg")})
+    layers = _layers(options.layers or [])
+    jobs = planned(images, {"output": (output, ".svgz" if compress else ".svg")}, *layers.values())
+    if layers and len(jobs) > 1:
+        raise UsageError(f"--layer has a mask of one image, got {len(jobs)} images; draw them one by one")
+    chosen = asdict(options) | files.reading | {"layers": layers or None}
     run(jobs, lambda job, stage: _drawn(job, chosen, stage), files)
+
+
+def _layers(words: list[str]) -> dict[str, Path]:
+    """The files of masks by the names of their layers, from NAME=MASK."""
+    pairs = [word.partition("=") for word in words]
+    if wrong := [word for word, (name, _, mask) in zip(words, pairs, strict=True) if not (name and mask)]:
+        raise UsageError(f"--layer is a name and the file of a mask, NAME=MASK, got {wrong[0]!r}; try --layer hat=hat.png")
+    if len({name for name, _, _ in pairs}) < len(pairs):
+        raise UsageError(f"every --layer needs a name of its own, got {', '.join(words)}; rename one")
+    return {name: Path(mask) for name, _, mask in pairs}
 
 
 def _drawn(job: Job, options: dict[str, Any], stage: Callable[[str], None]) -> Done:

@@ -1,7 +1,7 @@
 """Vectorize: any image as a watertight drawing of few shapes."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pixtree.images import ChannelAxis, Image, Window, checked
+from pixtree.images import ChannelAxis, Image, Window, checked, checked_mask
 from pixtree.kernels.image import mean_squared_error, psnr
 from pixtree.tokenizer.tokenizer import Tokenizer
 from pixtree.trees.criteria import Criterion
@@ -22,8 +22,9 @@ from pixtree.vector.line_drawing import LineDrawing, line_drawing
 from pixtree.vector.potrace import TracedLayers, check_program, traced_layers
 from pixtree.vector.presets import BUDGETS, with_preset
 from pixtree.vector.regions.flat import USUAL, FlatColours, flat_colours
+from pixtree.vector.regions.objects import Objects
 from pixtree.vector.regions.thin import with_thin_lines
-from pixtree.vector.svg import Markup, Svg
+from pixtree.vector.svg import Markup, Svg, checked_names
 from pixtree.vector.tracing import Source, Tracing
 
 GREY = (0.299, 0.587, 0.114)
@@ -53,6 +54,8 @@ def vectorize(
     groups: int | Sequence[int] | None = None,
     ids: bool = False,
     passes: str | None = None,
+    editable: bool = False,
+    layers: Mapping[str, Image] | None = None,
     channel_axis: ChannelAxis = "auto",
     window: Window | None = None,
     page: int | None = None,
@@ -78,6 +81,9 @@ def vectorize(
     groups: count or counts of coarser regions that nest the shapes as <g> elements. ids: give every path an id.
     passes: "double" (no gaps in any renderer; the default of photographs), "single" (no <use> elements; the default of artwork) or
     "crisp" (no anti-aliasing).
+    editable: for editors: plain paths without copies, each with an id, in groups within groups that follow the tree.
+    layers: masks (H, W) by name, bool or integers, such as those of `select`: no shape crosses the edges of a mask, and the shapes
+    of each are a layer of that name, above the others. Where masks overlap, the later one is on top.
     window, page: as in `hierarchy`, for data that is neither bytes nor floats in 0..1, and for files of several pages.
 
     >>> import numpy as np, pixtree
@@ -91,6 +97,7 @@ def vectorize(
     chosen = with_preset(preset, given | {"artwork": artwork, "tolerance": tolerance})
     limits = Limits(chosen.get("paths"), chosen.get("bytes"), chosen.get("psnr"), chosen.get("points"))
     reading = {"channel_axis": channel_axis, "window": window, "page": page}
+    _check_layers(chosen, layers, editable, passes)
     if chosen["style"] == "paper":
         return _paper(image, limits, reading)
     if chosen["style"] == "strokes":
@@ -98,8 +105,10 @@ def vectorize(
         tracing = _tracing(chosen | {"style": "smooth"}, fast=fast, groups=(), markup=Markup(ids=ids))
         planes = planes_of(image, transparency=transparency, **reading)
         return line_drawing(planes, limits, pens=tracing.colors, tolerance=tracing.tolerance, ids=ids)
-    tracing = _tracing(chosen, fast=fast, groups=_counts(groups), markup=Markup(passes=passes or "double", ids=ids))
+    markup = Markup(passes=passes or ("single" if editable else "double"), ids=ids or editable)
+    tracing = replace(_tracing(chosen, fast=fast, groups=_counts(groups), markup=markup), editable=editable)
     planes = planes_of(image, transparency=transparency, **reading)
+    objects = _objects(layers, (int(planes.shape[1]), int(planes.shape[2]))) if layers else None
     planes = _greyed(planes) if chosen["grey"] else planes
     flat = _palette(planes, chosen, limits)
     if flat is not None:
@@ -107,7 +116,7 @@ def vectorize(
             limits = Limits(max(USUAL, flat.usual_paths()))
         markup = replace(tracing.markup, passes=passes or "single", backing=False)
         tracing = replace(tracing, style="smooth", artwork=True, cells=1, markup=markup)
-    return draw(planes, tracing, limits, flat)
+    return draw(planes, tracing, limits, flat, objects)
 
 
 def _tracing(chosen: dict[str, Any], *, fast: bool, groups: tuple[int, ...], markup: Markup) -> Tracing:
@@ -142,18 +151,21 @@ def _palette(planes: Tensor, chosen: dict[str, Any], limits: Limits) -> FlatColo
     return replace(found, entries=with_thin_lines(found.entries, planes.numpy(), found.colours))
 
 
-def draw(planes: Tensor, tracing: Tracing, limits: Limits, flat: FlatColours | None = None) -> Drawing:
+def draw(
+    planes: Tensor, tracing: Tracing, limits: Limits, flat: FlatColours | None = None, objects: Objects | None = None
+) -> Drawing:
     """The best drawing of planes (3 or 4, H, W) of `planes_of` within limits; flat: the palette of flat artwork."""
     pixels = int(planes.shape[1] * planes.shape[2])
     shown = over_white(planes).permute(1, 2, 0).numpy()
-    source = Source.of(planes, tracing, most=limits.most_paths(pixels), flat=flat)
+    source = Source.of(planes, tracing, most=limits.most_paths(pixels), flat=flat, objects=objects)
     try:
         return best_drawing(source, limits, lambda drawing: psnr_of(drawing, shown))
     except OutOfReachError:
         if limits.paths is not None or (source.regions.most == pixels and flat is None):
             raise
     # The small regions, or flat colours, were too few for this quality: start from the pixels.
-    return best_drawing(Source.of(planes, tracing, most=pixels), limits, lambda drawing: psnr_of(drawing, shown))
+    source = Source.of(planes, tracing, most=pixels, objects=objects)
+    return best_drawing(source, limits, lambda drawing: psnr_of(drawing, shown))
 
 
 def planes_of(image: Image, *, transparency: bool | None = None, **reading: Any) -> Tensor:
@@ -210,6 +222,31 @@ def _counts(groups: int | Sequence[int] | None) -> tuple[int, ...]:
     if any(count < 1 for count in counts):
         raise ValueError(f"groups are whole numbers of at least 1, got {groups}; try groups=20")
     return counts
+
+
+def _check_layers(chosen: dict[str, Any], layers: Mapping[str, Image] | None, editable: bool, passes: str | None) -> None:
+    """Refuse combinations of `layers` and `editable` with options that have no groups, or that join shapes."""
+    asked = "layers=" if layers else "editable=True" if editable else None
+    if asked and chosen["style"] in ("paper", "strokes", "polygon"):
+        raise ValueError(f"{asked} draws shapes in groups, got style={chosen['style']!r}, which has none; leave one of them out")
+    if editable and passes not in (None, "single"):
+        raise ValueError(f"an editable drawing is written in a single pass, got passes={passes!r}; leave one of them out")
+    if layers and chosen.get("colors") is not None:
+        raise ValueError(f"a palette joins shapes of different layers, got layers= and colors={chosen['colors']}; leave one out")
+    if layers is not None:
+        checked_names(layers)
+
+
+def _objects(layers: Mapping[str, Image], shape: tuple[int, int]) -> Objects:
+    """The objects of an image of this shape from masks by name."""
+    masks: dict[str, Tensor] = {}
+    for name, mask in layers.items():
+        try:
+            found = checked_mask(mask, shape)
+        except ValueError as fault:
+            raise ValueError(f"layer {name!r}: {fault}") from fault
+        masks[name] = torch.ones(shape, dtype=torch.bool) if found is None else found
+    return Objects.of(masks)
 
 
 def _check_strokes(limits: Limits, **others: Any) -> None:

@@ -14,6 +14,7 @@ from pixtree.vector.outlines.pieces import Outlines, flattened
 from pixtree.vector.outlines.trapping import TRAP, outer_areas, painting_order, trapped
 from pixtree.vector.paint import Coverage, composite, cover
 from pixtree.vector.path_data import path_data
+from pixtree.vector.regions.objects import Layer
 from pixtree.vector.svg import Markup, Shapes, Svg, document
 
 Array = NDArray[Any]
@@ -105,7 +106,8 @@ class Drawing(Svg):
         if self.groups is not None:
             order = np.array(list(_flat(self.groups)), np.int64)
         data = path_data(*trapped(self.arcs, self.outlines, order, self.alpha, TRAP * self.cells, backing=self.markup.backing))
-        if len(order) and self.alpha.min() == 1:  # nothing lies under the first shape, and all others lie over it
+        layered = isinstance((self.groups or [None])[0], Layer)  # then the first shape is part of an object
+        if len(order) and self.alpha.min() == 1 and not layered:  # nothing lies under the first shape, and all others lie over it
             width, height = self.size
             data[order[0]] = f"m0 0h{width * unit}v{height * unit}h{-width * unit}z"
         layers = np.empty(len(order), np.int32)
@@ -146,4 +148,4 @@ def _flat(groups: Sequence[Any]) -> Iterator[int]:
         if isinstance(item, int):
             yield item
         else:
-            yield from _flat(item)
+            yield from _flat(item.members if isinstance(item, Layer) else item)

@@ -1,21 +1,23 @@
 """SVG text: the document around path data, the operations that every drawing has, and the count of its points.
 
-The document holds numbers and fixed words only, so the text is safe XML.
+The document holds numbers, fixed words and escaped names of layers, so the text is safe XML.
 """
 
 import gzip
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from xml.sax.saxutils import quoteattr
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pixtree.files import replacing
+from pixtree.vector.regions.objects import Layer
 
 Array = NDArray[Any]
 SHIFT = 0.6  # pixels by which copies underneath are moved: less lets hairlines through, more hides slim shapes
@@ -23,6 +25,7 @@ SIDES = ((-1, 0), (1, 0), (0, -1), (0, 1))
 PASSES = ("double", "single", "crisp")
 LINKS = 'xmlns:xlink="http://www.w3.org/1999/xlink"'
 LAYERS = 'xmlns:inkscape="http://www.inkscape.org/namespaces/inkscape"'
+OWN_IDS = r"r\d+|layer\d+|region[-\d]*"  # of paths, layers of copies and groups
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 PIECE = re.compile(r"([a-df-zA-DF-Z])([^a-df-zA-DF-Z]*)")  # a command and its numbers
 ARC = re.compile(rf"(?:{NUMBER.pattern}[\s,]*){{3}}[01][\s,]*[01][\s,]*{NUMBER.pattern}[\s,]*{NUMBER.pattern}")
@@ -133,11 +136,32 @@ def grouped(groups: Sequence[Any], paths: Sequence[str], name: str = "region") -
         if isinstance(item, int):
             yield paths[item]
             continue
-        number += 1
-        own = f"{name}-{number}"
-        yield f'<g id="{own}" inkscape:groupmode="layer" inkscape:label="{own}">'
-        yield from grouped(item, paths, own)
+        if isinstance(item, Layer):
+            own, label, members = identifier(item.name), item.name, item.members
+        else:
+            number += 1
+            own = label = f"{name}-{number}"
+            members = item
+        yield f'<g id="{own}" inkscape:groupmode="layer" inkscape:label={quoteattr(label)}>'
+        yield from grouped(members, paths, own)
         yield "</g>"
+
+
+def identifier(name: str) -> str:
+    """A layer's name as an id, which Figma shows: other than letters, digits, dots and dashes become underscores."""
+    return re.sub(r"[^\w.-]", "_", name)
+
+
+def checked_names(names: Iterable[str]) -> None:
+    """Refuse names of layers that have no id of their own."""
+    seen: dict[str, str] = {}
+    for name in names:
+        own = identifier(name) if isinstance(name, str) else ""
+        if not re.match(r"[^\W\d]", own) or not name.isprintable() or re.fullmatch(OWN_IDS, own):
+            raise ValueError(f"the name of a layer begins with a letter and is not r1, layer1 or region-1, got {name!r}; rename it")
+        if own in seen:
+            raise ValueError(f"layers need names of their own, got {seen[own]!r} and {name!r}; rename one")
+        seen[own] = name
 
 
 class Svg:

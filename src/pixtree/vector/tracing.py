@@ -21,8 +21,17 @@ from pixtree.vector.outlines.primitives import Prices
 from pixtree.vector.paint import Coverage, composite, layers_of
 from pixtree.vector.regions.colours import limited_palette, mean_colours, modal_colours, one_coloured
 from pixtree.vector.regions.flat import FlatColours
-from pixtree.vector.regions.growing import groups_of, grow_regions, near_alpha_edges, pixel_weights, without_blends
+from pixtree.vector.regions.growing import (
+    branches,
+    groups_of,
+    grow_regions,
+    near_alpha_edges,
+    pixel_weights,
+    without_blends,
+    without_single_groups,
+)
 from pixtree.vector.regions.merging import Agglomeration
+from pixtree.vector.regions.objects import Objects
 from pixtree.vector.regions.refinement import enlarged, refined
 from pixtree.vector.svg import Markup
 
@@ -45,6 +54,7 @@ class Tracing:
     tolerance: the largest deviation of a smooth curve, in pixels.
     artwork: whether blends at edges are treated as anti-aliasing instead of regions.
     groups: counts of coarser regions that nest the shapes, coarsest first; none for plain layers.
+    editable: nest the shapes as the tree does, where `groups` names no counts, and without groups of one member.
     detail: assumed characters per pixel edge of outline, from which the worth of a character follows; about 1 makes the most of a
     budget of bytes, more makes the most of a budget of paths.
     """
@@ -56,6 +66,7 @@ class Tracing:
     artwork: bool = False
     colors: int | None = None
     groups: tuple[int, ...] = ()
+    editable: bool = False
     detail: float = 2.4
     markup: Markup = field(default_factory=Markup)
 
@@ -76,7 +87,7 @@ class Source:
 
     planes: (3, H, W) float32 in 0…255; with transparency (4, H, W): colours times alpha, and alpha. sharp: the planes from which
     the regions are grown, without blends at edges where those count as anti-aliasing. flat: whether these have the few colours of
-    flat artwork only, which its shapes keep.
+    flat artwork only, which its shapes keep. objects: whose shapes are layers of their own.
     """
 
     planes: NDArray[np.float32]
@@ -85,6 +96,7 @@ class Source:
     regions: Agglomeration
     tracing: Tracing
     photographs: NDArray[np.bool_] | None = None
+    objects: Objects | None = None
 
     @property
     def flat(self) -> bool:
@@ -92,21 +104,24 @@ class Source:
         return self.photographs is not None
 
     @classmethod
-    def of(cls, planes: Tensor, tracing: Tracing, *, most: int, flat: FlatColours | None = None) -> "Source":
+    def of(
+        cls, planes: Tensor, tracing: Tracing, *, most: int, flat: FlatColours | None = None, objects: Objects | None = None
+    ) -> "Source":
         """Grow the regions of an image, for counts up to `most`; flat: the palette of artwork that keeps its colours."""
         check_wanted()
         if flat is not None:
             sharp = flat.planes(planes.numpy())
-            regions = grow_regions(torch.from_numpy(sharp), most=most, cells=1, weights=torch.ones_like(planes[0]))
-            return cls(planes.numpy(), planes.numpy(), sharp, regions, tracing, flat.photographs)
+            weights = torch.ones_like(planes[0])
+            regions = grow_regions(torch.from_numpy(sharp), most=most, cells=1, weights=weights, objects=objects)
+            return cls(planes.numpy(), planes.numpy(), sharp, regions, tracing, flat.photographs, objects)
         # Artwork has no texture that hides errors: its thin lines count as much as its areas.
         grown = torch.from_numpy(without_blends(planes.numpy())) if tracing.artwork or len(planes) == 4 else planes
         if len(planes) == 4 and not tracing.artwork:
             grown = torch.where(near_alpha_edges(planes), grown, planes)
         weights = torch.ones_like(planes[0]) if tracing.artwork else pixel_weights(planes)
-        regions = grow_regions(grown, most=most, cells=tracing.cells, weights=weights)
+        regions = grow_regions(grown, most=most, cells=tracing.cells, weights=weights, objects=objects)
         fine = planes if tracing.style == "polygon" else enlarged(planes, tracing.cells)
-        return cls(planes.numpy(), fine.numpy(), grown.numpy(), regions, tracing)
+        return cls(planes.numpy(), fine.numpy(), grown.numpy(), regions, tracing, objects=objects)
 
     def drawing(self, count: int, *, quick: bool = False) -> Drawing:
         """The drawing with at most `count` shapes; `quick` leaves registration out."""
@@ -121,16 +136,23 @@ class Source:
         if self.flat:
             return self._flat_drawing(labels, palette)
         tracing = replace(self.tracing, rounds=0) if quick else self.tracing
-        drawing = trace(labels, self.planes, self.fine, tracing, slope=slope, palette=palette)
+        drawing = trace(labels, self.planes, self.fine, tracing, slope=slope, palette=palette, objects=self.objects)
         if len(self.planes) == 4:
             drawing = replace(
                 drawing, colours=_with_alpha(drawing.colours, mean_colours(labels, self.sharp[3:], len(drawing.colours)))
             )
         if tracing.artwork:
             drawing = replace(drawing, artwork=True)
-        if tracing.groups:
-            drawing = replace(drawing, groups=groups_of(labels, self.regions, tracing.groups))
-        return drawing
+        return replace(drawing, groups=self._groups(labels))
+
+    def _groups(self, labels: NDArray[np.int32]) -> list[Any] | None:
+        """The shapes of a label map in groups and layers, None if nothing asks for these."""
+        tracing = self.tracing
+        if not (tracing.groups or tracing.editable or self.objects):
+            return None
+        counts = tracing.groups or (branches(int(labels.max()) + 1) if tracing.editable else ())
+        groups = groups_of(labels, self.regions, counts, self.objects)
+        return without_single_groups(groups) if tracing.editable else groups
 
     def _flat_drawing(self, labels: NDArray[np.int32], palette: Array | None) -> Drawing:
         """The drawing of flat artwork, in the most frequent colour of every region, or palette entry."""
@@ -146,11 +168,18 @@ class Source:
         drawing = trace_artwork(labels, self.planes, colours, tolerance=tracing.tolerance, markup=tracing.markup)
         if self.photographs is not None and self.photographs.any():
             drawing = replace(drawing, photographs=self.photographs)
-        return replace(drawing, groups=groups_of(labels, self.regions, tracing.groups)) if tracing.groups else drawing
+        return replace(drawing, groups=self._groups(labels))
 
 
 def trace(
-    labels: NDArray[np.int32], planes: Array, fine: Array, tracing: Tracing, *, slope: float, palette: Array | None = None
+    labels: NDArray[np.int32],
+    planes: Array,
+    fine: Array,
+    tracing: Tracing,
+    *,
+    slope: float,
+    palette: Array | None = None,
+    objects: Objects | None = None,
 ) -> Drawing:
     """The drawing of a label map (H, W) with regions 0…N−1, −1 outside.
 
@@ -158,6 +187,7 @@ def trace(
     found on the cells, but a region of one colour keeps it: interpolation would mix it with its neighbours'.
     slope: squared error that one more region would save. The price of a character follows from it, so that characters spent on
     lines and on regions save equally much. palette: (N,) the palette entry of every region, whose shapes keep one colour.
+    objects: whose edges stay where they are.
     """
     colours = _shared(mean_colours(labels, planes, int(labels.max()) + 1), labels, palette)
     if tracing.style == "polygon":
@@ -168,7 +198,7 @@ def trace(
     plain = one_coloured(labels, planes, colours)
     if palette is not None:  # an entry keeps its colour only if all its regions do, or they would part
         plain = (np.bincount(palette, ~plain) == 0)[palette]
-    labels = refined(labels, fine, cells, STIFFNESS * price)
+    labels = refined(labels, fine if objects is None else objects.apart(fine), cells, STIFFNESS * price)
     check_wanted()
     arcs = planar_map(labels)
     colours = np.where(plain[:, None], colours, _shared(mean_colours(labels, fine, arcs.count), labels, palette))

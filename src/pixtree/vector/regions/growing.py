@@ -18,6 +18,7 @@ from pixtree.runtime.jit import kernel
 from pixtree.trees.build import hierarchy_of_planes
 from pixtree.trees.options import TreeOptions, Ward
 from pixtree.vector.regions.merging import Agglomeration, agglomerate
+from pixtree.vector.regions.objects import Layer, Objects
 
 Array = NDArray[Any]
 CELLS_PER_REGION = 64  # of the small regions from which agglomeration starts
@@ -27,6 +28,7 @@ WINDOW = 7
 ROUNDS = 2  # edges up to about four pixels wide
 SMALLEST_STEP = 24.0**2  # squared distance of the two neighbours, summed over channels
 SMALLEST_ALPHA_STEP = 128.0
+BRANCHES = 8  # groups within a group of an editable drawing, on average
 LARGEST_OFFSET = 0.15  # distance of a blend from the line between its neighbours, as a share of theirs
 
 
@@ -76,10 +78,13 @@ def local_variance(planes: Array, reach: int) -> Array:
     return variance
 
 
-def grow_regions(planes: Tensor, *, most: int, cells: int = 2, weights: Tensor | None = None) -> Agglomeration:
+def grow_regions(
+    planes: Tensor, *, most: int, cells: int = 2, weights: Tensor | None = None, objects: Objects | None = None
+) -> Agglomeration:
     """Nested regions of an image for every count up to about `most`; planes (C, H, W) float32 in 0…255.
 
     cells: per pixel and axis, of the grid on which boundaries will be found; coarser ones start from fewer, larger regions.
+    objects: what no region may cross the edges of.
     """
     height, width = int(planes.shape[1]), int(planes.shape[2])
     rule = TreeOptions(similarity=Ward(), energy="squared_error").rule
@@ -87,7 +92,9 @@ def grow_regions(planes: Tensor, *, most: int, cells: int = 2, weights: Tensor |
     small = min(max(tree.leaves * cells**2 // CELLS_PER_REGION, SMALL_PER_PATH * most, tree.pieces), tree.leaves)
     base: NDArray[np.int32] = tree.cut(small).numpy()
     weight = pixel_weights(planes) if weights is None else weights
-    return agglomerate(base, planes.numpy(), weight.numpy())
+    if objects is None:
+        return agglomerate(base, planes.numpy(), weight.numpy())
+    return objects.without_joins(agglomerate(objects.divided(base), objects.apart(planes.numpy()), weight.numpy()))
 
 
 def without_blends(planes: NDArray[np.float32], rounds: int = ROUNDS) -> NDArray[np.float32]:
@@ -136,14 +143,21 @@ def sharpen_once(planes: Array) -> Array:
     return sharp
 
 
-def groups_of(labels: NDArray[np.int32], regions: Agglomeration, counts: Sequence[int]) -> list[Any]:
-    """Nested lists of the shapes of a label map (H, W): one level per count, coarsest first.
+def groups_of(
+    labels: NDArray[np.int32], regions: Agglomeration, counts: Sequence[int], objects: Objects | None = None
+) -> list[Any]:
+    """Nested lists of the shapes of a label map (H, W): one level per count, coarsest first; those of objects in their layers.
 
     Coarser regions are unions of finer ones, so a shape's groups are those of its first pixel.
     """
     shapes, first = np.unique(labels, return_index=True)
     first = first[shapes >= 0]
-    return _nest(list(range(len(first))), [regions.labels(count).ravel()[first] for count in sorted(counts)])
+    keys = [regions.labels(count).ravel()[first] for count in sorted(counts)]
+    if objects is None:
+        return _nest(list(range(len(first))), keys)
+    owner = objects.owner.ravel()[first]
+    loose, *owned = (_nest(np.flatnonzero(owner == place).tolist(), keys) for place in range(-1, len(objects.names)))
+    return [*loose, *(Layer(name, members) for name, members in zip(objects.names, owned, strict=True))]
 
 
 def _nest(shapes: list[Any], keys: list[NDArray[np.int32]]) -> list[Any]:
@@ -153,3 +167,25 @@ def _nest(shapes: list[Any], keys: list[NDArray[np.int32]]) -> list[Any]:
     for shape in shapes:
         within.setdefault(int(keys[0][shape]), []).append(shape)
     return [_nest(members, keys[1:]) for members in within.values()]
+
+
+def branches(shapes: int) -> tuple[int, ...]:
+    """Counts of coarser regions for nested groups of these shapes, with about BRANCHES members each."""
+    counts: list[int] = []
+    while (count := BRANCHES ** (len(counts) + 1)) * 2 <= shapes:
+        counts.append(count)
+    return tuple(counts)
+
+
+def without_single_groups(groups: Sequence[Any]) -> list[Any]:
+    """The same nested lists, where a group of one member is that member; layers stay."""
+    found: list[Any] = []
+    for item in groups:
+        if isinstance(item, Layer):
+            found.append(Layer(item.name, without_single_groups(item.members)))
+        elif isinstance(item, int):
+            found.append(item)
+        else:
+            members = without_single_groups(item)
+            found += members if len(members) == 1 else [members]
+    return found

@@ -8,14 +8,14 @@ from pixtree.runtime.jit import kernel, shared
 
 for _loop in (definition.sum_blocks, definition.find_sides, definition.move_level, definition.link_blocks):
     shared(_loop)
-for _loop in (
+for _short in (
     definition.add_row,
     definition.energy_with,
     definition.has_news,
     definition.best_region,
     definition.stays_connected,
 ):
-    shared(_loop, into_callers=True)
+    shared(_short, into_callers=True)
 move_in_place = kernel(definition.move_in_place)
 
 

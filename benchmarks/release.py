@@ -3,10 +3,11 @@
     python benchmarks/release.py --python python3.11 --python python3.12 -o benchmarks/results/release.json
     python benchmarks/release.py --try dist --extras "[all]"       # one trial of built files, with this interpreter
 
-Every trial makes an environment with `venv`, installs the wheel with pip (versions of constraints.txt) and runs the checks below,
-each in a process of its own that sees neither the sources nor PYTHONPATH. Interpreters for which there is a wheel with machine code
-get that one, the others the pure one; first calls are then timed with an empty cache. A trial of the core installs the sdist as
-well. A record that exists keeps the trials of other interpreters and extras, so that they can be tried one after another.
+The sdist, the pure wheel and, for every interpreter, a wheel with machine code are built. Every trial makes an environment with
+`venv`, installs with pip (versions of constraints.txt) the wheel that pip would choose, and runs the checks below, each in a
+process of its own that sees neither the sources nor PYTHONPATH. First calls are then timed with an empty cache. A trial of the core
+installs the sdist as well. A record that exists keeps the trials of other interpreters and extras, so that they can be tried one
+after another.
 """
 
 import argparse
@@ -89,14 +90,32 @@ NEEDS_EXTRAS = ("retrofit", "coarsen")
 LIMITS = {"segment": 1.5, "vectorize": 3.0, "retrofit": 3.0, "coarsen": 3.0}  # CPU seconds, with machine code in the wheel
 
 
-def built(folder: Path) -> list[Path]:
-    """Wheels and sdist of these sources: the pure wheel, and the one with machine code for this interpreter."""
-    build = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
-    subprocess.run(build, cwd=ROOT, check=True)
-    with tempfile.TemporaryDirectory(prefix="pixtree-shipped-") as place:
-        subprocess.run([sys.executable, "-m", "pixtree", "warmup", "--ship", place], check=True)
-        subprocess.run([*build, "-t", "wheel"], cwd=ROOT, env={**os.environ, "PIXTREE_MACHINE_CODE": place}, check=True)
+def built(folder: Path, pythons: list[str]) -> list[Path]:
+    """Wheels and sdist of these sources: the pure wheel, and one with machine code for each interpreter."""
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", str(folder)], cwd=ROOT, check=True)
+    for python in pythons:
+        with tempfile.TemporaryDirectory(prefix="pixtree-builder-") as place:
+            is_this = release_of(python) == release_of(sys.executable)
+            builder = Path(sys.executable) if is_this else builder_of(Path(place) / "environment", python)
+            code = {**os.environ, "PIXTREE_MACHINE_CODE": f"{place}/code"}
+            subprocess.run([str(builder), "-m", "pixtree", "warmup", "--ship", code["PIXTREE_MACHINE_CODE"]], check=True)
+            words = [str(builder), "-m", "hatchling", "build", "-d", str(folder), "-t", "wheel"]
+            subprocess.run(words, cwd=ROOT, env=code, check=True)
     return sorted(folder.iterdir())
+
+
+def release_of(python: str) -> str:
+    """The version of an interpreter, by its program: 3.12."""
+    program = "import sys; print(f'{sys.version_info.major}.{sys.version_info.minor}')"
+    return subprocess.run([python, "-I", "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def builder_of(folder: Path, python: str) -> Path:
+    """An interpreter in an environment with what the kernels need to compile, and hatchling."""
+    programs = environment(folder, python)
+    installed(programs, f"{ROOT}[models]")
+    installed(programs, "hatchling")
+    return programs / "python"
 
 
 def wheel_for(python: str, files: list[Path]) -> Path:
@@ -218,10 +237,11 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pixtree-dist-") as place:
-        files = sorted(options.files.resolve().iterdir()) if options.files else built(Path(place))
+        pythons = options.python or [sys.executable]
+        files = sorted(options.files.resolve().iterdir()) if options.files else built(Path(place), pythons)
         sizes = {path.name: path.stat().st_size for path in files}
         rows = []
-        for python in options.python or [sys.executable]:
+        for python in pythons:
             for extras in options.extras if options.extras is not None else ["", "[all]"]:
                 rows.append(trial(python, files, extras))
                 print(rows[-1], flush=True)

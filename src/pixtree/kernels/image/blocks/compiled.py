@@ -4,6 +4,7 @@ from torch import Tensor
 
 from pixtree.kernels.image.blocks import definition
 from pixtree.kernels.image.polish import compiled as _polish  # noqa: F401, which registers the logarithm
+from pixtree.kernels.tree.build.compiled.lanes import COLOURS
 from pixtree.runtime.jit import kernel, shared
 
 for _loop in (definition.sum_blocks, definition.find_sides, definition.move_level, definition.link_blocks):
@@ -26,5 +27,6 @@ def move_blocks(
     moved = labels.clone()
     flat = definition.NO_ZONES if zones is None else zones.contiguous().numpy()
     counts = (int(labels.max()) + 1, int(blocks[-1].max()) + 1)
-    move_in_place(moved.numpy(), blocks.contiguous().numpy(), features.contiguous().numpy(), flat, *counts, sweeps, floor)
+    known = (0,) * COLOURS if features.shape[0] == COLOURS else ()
+    move_in_place(known, moved.numpy(), blocks.contiguous().numpy(), features.contiguous().numpy(), flat, *counts, sweeps, floor)
     return moved

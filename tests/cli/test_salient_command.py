@@ -50,6 +50,21 @@ def test_the_mask_is_the_librarys(photo, weights, tmp_path):
     assert (np.asarray(Image.open(tmp_path / "m.png")) == 255 * expected).all()
 
 
+def test_an_affinity_is_chosen_by_name(photo, weights, tmp_path):
+    options = ["--model", TINY, "--weights", weights, "--tokens", 0, "--size", 64, "--affinity", "tokencut"]
+    done = run("salient", photo, "-o", tmp_path / "m.png", *options)
+    assert done.exit_code == 0, done.stderr
+    torch.manual_seed(0)
+    model = timm.create_model(TINY).eval()
+    found = np.asarray(Image.open(tmp_path / "m.png")) > 0
+    assert (found == pixtree.salient(photo, model, size=64, affinity="tokencut")).all()
+    assert (found != pixtree.salient(photo, model, size=64, affinity="patches")).any()
+
+    done = run("evaluate", "salient", photo.parents[1], *options, "-o", tmp_path / "r.json")
+    assert done.exit_code == 0, done.stderr
+    assert "--affinity tokencut" in json.loads((tmp_path / "r.json").read_text())["command"]
+
+
 def test_objects_are_numbered_and_outlined(photo, weights, tmp_path):
     options = ["--model", TINY, "--weights", weights, "--tokens", 0, "--size", 64, "--objects", 2, "--refine", "none"]
     done = run("salient", photo, "-o", tmp_path / "m.png", "--overlay", tmp_path / "seen.png", *options)
@@ -68,6 +83,11 @@ def test_wrong_options_are_one_sentence_before_any_work(photo, weights, tmp_path
     for words, code, text in (
         (["-o", tmp_path / "m.jpg"], 1, ".png"),
         (["-o", tmp_path / "m.png", "--refine", "crf"], 2, "snap, bilateral or none"),
+        (
+            ["-o", tmp_path / "m.png", "--affinity", "nearest", "--weights", weights, "--model", TINY],
+            1,
+            "tokencut, patches, regions",
+        ),
         (["-o", tmp_path / "m.png", "--weights", tmp_path / "none.safetensors"], 1, "check the path"),
         (["-o", tmp_path / "m.png", "--model", tmp_path, "--weights", weights], 1, "brings its own weights"),
     ):

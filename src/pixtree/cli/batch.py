@@ -90,7 +90,7 @@ def vectorize(
     destination: Destination,
     where: Where,
     paths: Annotated[int, typer.Option(help="Draw at most this many paths.")] = 1000,
-    preset: Annotated[str | None, typer.Option(help="One of photo, poster, icon and sketch, instead of --paths.")] = None,
+    preset: Annotated[str | None, typer.Option(help="One of photo, poster, icon, lineart and sketch, instead of --paths.")] = None,
 ) -> None:
     """Draw every image as SVG."""
     _run("vectorize", source, destination, where, paths=paths, preset=preset)

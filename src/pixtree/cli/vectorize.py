@@ -34,7 +34,7 @@ class Options:
     psnr: Annotated[float | None, typer.Option(help="Reach this PSNR in decibels with few paths.")] = None
     points: Annotated[int | None, typer.Option(help="Use at most this many points (nodes and handles) in all paths.")] = None
     colors: Annotated[int | None, typer.Option(help="Use at most this many colours.")] = None
-    preset: Annotated[str | None, typer.Option(help="One of photo, poster, icon and sketch; see below.")] = None
+    preset: Annotated[str | None, typer.Option(help="One of photo, poster, icon, lineart and sketch; see below.")] = None
     style: Annotated[str | None, typer.Option(help="One of polyline, smooth, polygon and paper (runs potrace).")] = None
     tolerance: Annotated[float | None, typer.Option(help="Smooth curves deviate by at most this many pixels.")] = None
     artwork: Annotated[

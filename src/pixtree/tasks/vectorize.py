@@ -18,6 +18,7 @@ from pixtree.trees.cuts import AtMost
 from pixtree.trees.partition import Partition
 from pixtree.vector.budgets import Limits, OutOfReachError, best_drawing
 from pixtree.vector.drawing import Drawing, over_white
+from pixtree.vector.line_art import line_art
 from pixtree.vector.line_drawing import LineDrawing, line_drawing
 from pixtree.vector.potrace import TracedLayers, check_program, traced_layers
 from pixtree.vector.presets import BUDGETS, with_preset
@@ -66,10 +67,11 @@ def vectorize(
     `points` (coordinate pairs in its path data), or reaches at least `psnr` decibels at native size with as few shapes as possible.
     `colors` limits the palette.
 
-    preset: "photo", "poster", "icon" or "sketch"; options override those of the preset.
+    preset: "photo", "poster", "icon", "lineart" or "sketch"; options override those of the preset.
     style: "polyline", "smooth" (Bézier curves that deviate by at most `tolerance` pixels), "polygon" (the pixels' own edges),
-    "strokes" (lines along the strong contours of the tree, `colors` pens, the strongest lines first) or "paper" (the
-    paper's two layers of the tokenizer's regions, traced by the potrace program).
+    "lineart" (the ink of a scan, or of a photo of a page or a whiteboard, on white paper in even light, `colors` of them), "strokes"
+    (lines along the strong contours of the tree, `colors` pens, the strongest lines first) or "paper" (the paper's two layers of the
+    tokenizer's regions, traced by the potrace program).
     artwork: whether the image is flat artwork (a logo, an icon, a screenshot, line art, text) and not a photograph; by default the
     library decides, and `drawing.artwork` is its decision. Artwork keeps its own colours and is drawn with straight lines, sharp
     corners and circular arcs (style "smooth"); blends at edges count as anti-aliasing. A flat image of more than 1000 areas, such
@@ -105,6 +107,11 @@ def vectorize(
         tracing = _tracing(chosen | {"style": "smooth"}, fast=fast, groups=(), markup=Markup(ids=ids))
         planes = planes_of(image, transparency=transparency, **reading)
         return line_drawing(planes, limits, pens=tracing.colors, tolerance=tracing.tolerance, ids=ids)
+    if chosen["style"] == "lineart":
+        _check_strokes(limits, groups=groups, passes=passes)
+        markup = Markup(passes="single", ids=ids or editable, backing=False)
+        planes = planes_of(image, transparency=False, **reading)
+        return line_art(planes, limits, colors=chosen.get("colors"), tolerance=chosen["tolerance"], markup=markup)
     markup = Markup(passes=passes or ("single" if editable else "double"), ids=ids or editable)
     tracing = replace(_tracing(chosen, fast=fast, groups=_counts(groups), markup=markup), editable=editable)
     planes = planes_of(image, transparency=transparency, **reading)
@@ -227,7 +234,7 @@ def _counts(groups: int | Sequence[int] | None) -> tuple[int, ...]:
 def _check_layers(chosen: dict[str, Any], layers: Mapping[str, Image] | None, editable: bool, passes: str | None) -> None:
     """Refuse combinations of `layers` and `editable` with options that have no groups, or that join shapes."""
     asked = "layers=" if layers else "editable=True" if editable else None
-    if asked and chosen["style"] in ("paper", "strokes", "polygon"):
+    if asked and chosen["style"] in ("paper", "strokes", "polygon") or (layers and chosen["style"] == "lineart"):
         raise ValueError(f"{asked} draws shapes in groups, got style={chosen['style']!r}, which has none; leave one of them out")
     if editable and passes not in (None, "single"):
         raise ValueError(f"an editable drawing is written in a single pass, got passes={passes!r}; leave one of them out")
@@ -250,10 +257,10 @@ def _objects(layers: Mapping[str, Image], shape: tuple[int, int]) -> Objects:
 
 
 def _check_strokes(limits: Limits, **others: Any) -> None:
-    """Refuse options that strokes cannot have: they do not tile the image, so they have no meaningful PSNR."""
+    """Refuse options that strokes and line art cannot have: they do not show the image's light, so they have no meaningful PSNR."""
     given = [name for name, value in {"psnr": limits.psnr, **others}.items() if value is not None]
     if given:
-        raise ValueError(f"strokes take paths=, points=, bytes= and colors=, got {given[0]}=; leave it out or take another style")
+        raise ValueError(f"strokes and line art take paths=, points=, bytes= and colors=, got {given[0]}=; leave it out or take another style")
 
 
 def _paper(image: Image, limits: Limits, reading: dict[str, Any]) -> TracedLayers:

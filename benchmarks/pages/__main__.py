@@ -185,7 +185,7 @@ def content(rows: list[dict[str, Any]], lines: list[dict[str, Any]]) -> dict[str
         "python benchmarks/pages -o benchmarks/results/pages.json", (*PACKAGES, "vtracer", "resvg-py", "matplotlib")
     )
     notes = [
-        "Screenshots are compared with the same page in Chromium at four device pixels per pixel, charts with matplotlib's at four "
+        "Screenshots are compared with the same layout drawn by Chromium at four times the size, charts with matplotlib's at four "
         "times the resolution, and scans (preset lineart) with the clean drawing, which no tracer has seen. vtracer's best is the "
         f"one with the smallest error of {', '.join(VTRACER)}; ahead means smaller errors at both sizes and in text, and fewer "
         "bytes. potrace is the better of its program on the pixels darker than Otsu's threshold, and on what mkbitmap makes of the "

@@ -1,5 +1,6 @@
-"""Pages in headless Chromium: screenshots at one and at four device pixels per pixel, with the boxes of text and pictures."""
+"""Pages in headless Chromium: screenshots, the same layout at four times the size, and the boxes of text and pictures."""
 
+import base64
 import functools
 import http.server
 import io
@@ -63,20 +64,26 @@ def folder_server(folder: Path) -> Iterator[int]:
 
 
 def shoot(browser: Any, name: str, kind: str, size: tuple[int, int], open_page: Any, scheme: str = "light") -> Page:
-    """The page that `open_page` shows, at this width and height, and at four device pixels per pixel."""
-    shots: list[Pixels] = []
-    boxes: dict[str, list[list[float]]] = {}
-    for scale in (1, ZOOM):
-        viewport = {"width": size[0], "height": size[1]}
-        context = browser.new_context(
-            viewport=viewport, device_scale_factor=scale, color_scheme=scheme, reduced_motion="reduce", bypass_csp=True
-        )
-        page = context.new_page()
-        open_page(page)
-        page.add_style_tag(content=STILL)
-        page.wait_for_timeout(300)
-        boxes = page.evaluate(BOXES) if scale == 1 else boxes
-        shots.append(np.asarray(Image.open(io.BytesIO(page.screenshot())).convert("RGB")))
-        context.close()
+    """The page that `open_page` shows, at this width and height, and its enlargement."""
+    viewport = {"width": size[0], "height": size[1]}
+    context = browser.new_context(viewport=viewport, color_scheme=scheme, reduced_motion="reduce", bypass_csp=True)
+    page = context.new_page()
+    open_page(page)
+    page.add_style_tag(content=STILL)
+    page.wait_for_timeout(300)
+    boxes: dict[str, list[list[float]]] = page.evaluate(BOXES)
+    pixels = _opened(page.screenshot())
+    large = _enlarged(context.new_cdp_session(page), size)
+    context.close()
     text, pictures = (rounded_out(boxes[key], size) for key in ("text", "pictures"))
-    return Page(name, kind, shots[0], shots[0], shots[1], text, pictures)
+    return Page(name, kind, pixels, pixels, large, text, pictures)
+
+
+def _enlarged(session: Any, size: tuple[int, int]) -> Pixels:
+    """The same layout with every letter and line in its place, drawn larger; more device pixels per pixel would move them."""
+    clip = {"x": 0, "y": 0, "width": size[0], "height": size[1], "scale": ZOOM}
+    return _opened(base64.b64decode(session.send("Page.captureScreenshot", {"format": "png", "clip": clip})["data"]))
+
+
+def _opened(png: bytes) -> Pixels:
+    return np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))

@@ -92,13 +92,13 @@ def test_polygons_are_exact():
     assert (rendered(str(vectorize(image, paths=54, style="polygon"))) == shown(image)).all()
 
 
-@pytest.mark.parametrize("preset", ["photo", "poster", "icon", "sketch"])
+@pytest.mark.parametrize("preset", ["photo", "poster", "icon", "lineart", "sketch"])
 def test_presets_give_whole_drawings(preset):
     drawing = vectorize(PHOTO, preset=preset, paths=60)
     assert 1 <= drawing.paths <= 60
     white, black = (rendered(str(drawing), colour).astype(int) for colour in ("#ffffff", "#000000"))
     assert np.abs(white - black).max() <= 8
-    assert psnr_of(drawing, shown(PHOTO)) > (3 if preset == "sketch" else 8)  # a sketch is mostly white paper
+    assert psnr_of(drawing, shown(PHOTO)) > (3 if preset in ("sketch", "lineart") else 8)  # these are mostly white paper
 
 
 @pytest.mark.parametrize(

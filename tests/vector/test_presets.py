@@ -23,9 +23,9 @@ def test_any_budget_replaces_all_budgets_of_a_preset():
 
 
 def test_presets_for_graphics_treat_blends_as_anti_aliasing():
-    assert [name for name in PRESETS if with_preset(name, {})["artwork"]] == ["poster", "icon", "sketch"]
+    assert [name for name in PRESETS if with_preset(name, {})["artwork"]] == ["poster", "icon", "lineart", "sketch"]
 
 
 def test_an_unknown_preset_names_those_there_are():
-    with pytest.raises(ValueError, match="one of photo, poster, icon, sketch, got 'logo'"):
+    with pytest.raises(ValueError, match="one of photo, poster, icon, lineart, sketch, got 'logo'"):
         with_preset("logo", {})

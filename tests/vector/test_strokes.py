@@ -69,7 +69,7 @@ def test_too_few_bytes_and_what_strokes_cannot_have_are_errors_of_one_sentence()
     with pytest.raises(ValueError, match=r"the smallest drawing of this image takes \d+ bytes, got bytes=90; allow more"):
         sketch(PHOTO, bytes=90)
     for name, value in {"psnr": 20.0, "groups": 3, "passes": "double"}.items():
-        with pytest.raises(ValueError, match=f"strokes take paths=.*, got {name}="):
+        with pytest.raises(ValueError, match=f"strokes and line art take paths=.*, got {name}="):
             sketch(PHOTO, **{name: value})
     with pytest.raises(ValueError, match="colors= is a whole number"):
         sketch(PHOTO, colors=0)

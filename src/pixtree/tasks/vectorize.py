@@ -12,6 +12,7 @@ from torch import Tensor
 
 from pixtree.images import ChannelAxis, Image, Window, checked, checked_mask
 from pixtree.kernels.image import mean_squared_error, psnr
+from pixtree.messages import warn_once
 from pixtree.tokenizer.tokenizer import Tokenizer
 from pixtree.trees.criteria import Criterion
 from pixtree.trees.cuts import AtMost
@@ -23,6 +24,7 @@ from pixtree.vector.line_drawing import LineDrawing, line_drawing
 from pixtree.vector.potrace import TracedLayers, check_program, traced_layers
 from pixtree.vector.presets import BUDGETS, with_preset
 from pixtree.vector.regions.flat import USUAL, FlatColours, flat_colours
+from pixtree.vector.regions.ink import is_ink_on_paper
 from pixtree.vector.regions.objects import Objects
 from pixtree.vector.regions.thin import with_thin_lines
 from pixtree.vector.svg import Markup, Svg, checked_names
@@ -34,6 +36,7 @@ ROUNDS, CELLS = 2, 2  # of registration; per pixel, of the grid on which boundar
 COARSE_SHARE = 51  # the paper's lower layer gets one in 51 paths
 FAINTEST = 3.0  # grey levels of 255: an image whose values span fewer is one flat colour to the eye
 FEWEST = 2  # regions of a lower layer: with fewer it would be a background
+SCAN = 'this looks like ink on paper, and is drawn as a photograph; preset="lineart" draws smooth ink on white paper instead'
 # The criterion at a vanishing penalty splits only where features differ; the count then decides, in nested order.
 VISIBLE = Criterion("aic", penalty=1e-12, single_volume=1.0)
 
@@ -69,9 +72,9 @@ def vectorize(
 
     preset: "photo", "poster", "icon", "lineart" or "sketch"; options override those of the preset.
     style: "polyline", "smooth" (Bézier curves that deviate by at most `tolerance` pixels), "polygon" (the pixels' own edges),
-    "lineart" (the ink of a scan, or of a photo of a page or a whiteboard, on white paper in even light, `colors` of them), "strokes"
-    (lines along the strong contours of the tree, `colors` pens, the strongest lines first) or "paper" (the paper's two layers of the
-    tokenizer's regions, traced by the potrace program).
+    "lineart" (the ink of a scan, or of a photo of a page or a whiteboard, on white paper in even light), "strokes" (lines along the
+    strong contours of the tree, `colors` pens, the strongest lines first) or "paper" (the paper's two layers of the tokenizer's
+    regions, traced by the potrace program).
     artwork: whether the image is flat artwork (a logo, an icon, a screenshot, line art, text) and not a photograph; by default the
     library decides, and `drawing.artwork` is its decision. Artwork keeps its own colours and is drawn with straight lines, sharp
     corners and circular arcs (style "smooth"); blends at edges count as anti-aliasing. A flat image of more than 1000 areas, such
@@ -118,6 +121,14 @@ def vectorize(
     objects = _objects(layers, (int(planes.shape[1]), int(planes.shape[2]))) if layers else None
     planes = _greyed(planes) if chosen["grey"] else planes
     flat = _palette(planes, chosen, limits)
+    if (
+        flat is None
+        and chosen["artwork"] is None
+        and chosen["style"] is None
+        and len(planes) == 3
+        and is_ink_on_paper(planes.numpy())
+    ):
+        warn_once(SCAN)
     if flat is not None:
         if preset is None and all(given[name] is None for name in BUDGETS):
             limits = Limits(max(USUAL, flat.usual_paths()))
@@ -234,7 +245,7 @@ def _counts(groups: int | Sequence[int] | None) -> tuple[int, ...]:
 def _check_layers(chosen: dict[str, Any], layers: Mapping[str, Image] | None, editable: bool, passes: str | None) -> None:
     """Refuse combinations of `layers` and `editable` with options that have no groups, or that join shapes."""
     asked = "layers=" if layers else "editable=True" if editable else None
-    if asked and chosen["style"] in ("paper", "strokes", "polygon") or (layers and chosen["style"] == "lineart"):
+    if (asked and chosen["style"] in ("paper", "strokes", "polygon")) or (layers and chosen["style"] == "lineart"):
         raise ValueError(f"{asked} draws shapes in groups, got style={chosen['style']!r}, which has none; leave one of them out")
     if editable and passes not in (None, "single"):
         raise ValueError(f"an editable drawing is written in a single pass, got passes={passes!r}; leave one of them out")
@@ -260,7 +271,9 @@ def _check_strokes(limits: Limits, **others: Any) -> None:
     """Refuse options that strokes and line art cannot have: they do not show the image's light, so they have no meaningful PSNR."""
     given = [name for name, value in {"psnr": limits.psnr, **others}.items() if value is not None]
     if given:
-        raise ValueError(f"strokes and line art take paths=, points=, bytes= and colors=, got {given[0]}=; leave it out or take another style")
+        raise ValueError(
+            f"strokes and line art take paths=, points=, bytes= and colors=, got {given[0]}=; leave it out or take another style"
+        )
 
 
 def _paper(image: Image, limits: Limits, reading: dict[str, Any]) -> TracedLayers:

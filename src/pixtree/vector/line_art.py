@@ -16,7 +16,10 @@ from pixtree.runtime.stopping import check_wanted
 from pixtree.vector.budgets import Limits
 from pixtree.vector.drawing import Drawing, over_white
 from pixtree.vector.outlines.beziers import fit_curves
+from pixtree.vector.outlines.joints import fit_shapes
+from pixtree.vector.outlines.pieces import Outlines
 from pixtree.vector.outlines.placement import Samples, crack_middles
+from pixtree.vector.outlines.primitives import Prices
 from pixtree.vector.paint import layers_of
 from pixtree.vector.regions.ink import MOST_INKS, ink_of
 from pixtree.vector.svg import Markup
@@ -24,10 +27,13 @@ from pixtree.vector.svg import Markup
 Array = NDArray[Any]
 CELLS = 2  # per pixel and axis, of the grid on which outlines are found: thin lines have both of theirs within a pixel
 UNIT = 10  # grid steps per pixel
-SMOOTH = 0.45  # pixels, σ: against the noise of the sensor
-WEIGHT = 3.0  # pixels, σ, of the surroundings whose weight of ink a drawing keeps
+SMOOTH = 0.3  # pixels, σ: against the noise of the sensor
+TURN, ALONG, STEPS = 1.5, 1.0, 2  # pixels, σ, by which lines are judged and over which they are averaged; steps each way
+WEIGHT = 2.0  # pixels, σ, of the surroundings whose weight of ink a drawing keeps
 LEVELS = np.linspace(0.2, 0.65, 7)  # of coverage at which an outline may run
 NEAR = 2  # pixels from ink within which paper is not quite white
+PRICES = Prices(noise=0.5, line=6.0, circle=10.0)  # noise as a share of the tolerance
+CHARACTERS = {"line": 6, "circle": 15, "curve": 16}  # that a piece of path data has on average
 SPECK = 3.0  # square pixels: smaller spots and holes are noise
 
 
@@ -52,7 +58,7 @@ class Strokes:
         check_wanted()
         labels = np.where(self.labels <= count, self.labels, 0)
         arcs = planar_map(labels)
-        outlines = fit_curves(crossings(arcs, self.over), arcs, unit=UNIT // CELLS, tolerance=tolerance * CELLS)
+        outlines = shorter_outlines(crossings(arcs, self.over), arcs, tolerance * CELLS)
         colours = self.colours[: int(labels.max()) + 1]
         return Drawing(arcs, outlines, colours, layers_of(arcs), markup, cells=CELLS, artwork=True)
 
@@ -73,7 +79,9 @@ def _fitting(draw: Callable[[int], Drawing], most: int, name: str, limit: int) -
     """How many of the first shapes take at most `limit` bytes or points, by `name`."""
     count = bisect_right(range(most + 1), limit, key=lambda number: int(getattr(draw(number), name))) - 1
     if count < 0:
-        raise ValueError(f"the smallest drawing of this image takes {getattr(draw(0), name)} {name}, got {name}={limit}; allow more")
+        raise ValueError(
+            f"the smallest drawing of this image takes {getattr(draw(0), name)} {name}, got {name}={limit}; allow more"
+        )
     return count
 
 
@@ -81,8 +89,9 @@ def strokes_of(planes: NDArray[np.float32], inks: int) -> Strokes:
     """The shapes of ink in planes (3, H, W) in 0…255."""
     ink = ink_of(planes, inks)
     fine = ndimage.zoom(ink.coverage, CELLS, order=3, mode="nearest", grid_mode=True)
-    fine = ndimage.gaussian_filter(fine, SMOOTH * CELLS)
-    over = fine - np.repeat(np.repeat(levels_of(fine), CELLS, axis=0), CELLS, axis=1)
+    fine = even_along(ndimage.gaussian_filter(fine, SMOOTH * CELLS))
+    levels = np.repeat(np.repeat(levels_of(fine), CELLS, axis=0), CELLS, axis=1)
+    over = fine - levels
     inked = _without_specks(over > 0)
     entries = np.repeat(np.repeat(ink.entries, CELLS, axis=0), CELLS, axis=1)
     labels, owners = np.zeros(inked.shape, np.int32), [0]
@@ -97,6 +106,27 @@ def strokes_of(planes: NDArray[np.float32], inks: int) -> Strokes:
     rank[order] = np.arange(len(order))
     colours = np.concatenate((np.full((1, 3), 255.0), ink.colours[np.array(owners)[order[1:]]]))
     return Strokes(rank[labels], np.asarray(over, np.float32), colours)
+
+
+def even_along(fine: Array) -> NDArray[np.float32]:
+    """Coverage (H, W) averaged along the lines and edges that it shows, the more so the straighter they are."""
+    down, right = (ndimage.gaussian_filter(fine, TURN * CELLS / 2, order=order, truncate=3) for order in ((1, 0), (0, 1)))
+    products = (down * down, right * right, down * right)
+    dd, rr, dr = (ndimage.gaussian_filter(product, TURN * CELLS, truncate=2.5) for product in products)
+    near = np.flatnonzero((ndimage.maximum_filter(fine, 2 * NEAR * CELLS + 1) > 0.5 * LEVELS[0]).ravel())
+    dd, rr, dr = (values.ravel()[near] for values in (dd, rr, dr))
+    angle = 0.5 * np.arctan2(2 * dr, rr - dd) + 0.5 * np.pi  # of the line: across it, the gradient is largest
+    straight = ((rr - dd) ** 2 + 4 * dr**2) / np.maximum(dd + rr, 1e-9) ** 2
+    y, x = np.divmod(near, fine.shape[1])
+    total, weights = np.zeros(len(near)), 0.0
+    for step in range(-STEPS, STEPS + 1):
+        weight, reach = np.exp(-0.5 * (step / STEPS * 2) ** 2), step / STEPS * 2 * ALONG * CELLS
+        place = np.stack((y + reach * np.sin(angle), x + reach * np.cos(angle)))
+        total += weight * ndimage.map_coordinates(fine, place, order=1, mode="nearest")
+        weights += weight
+    found = fine.copy()
+    found.ravel()[near] += (straight**2 * (total / weights - fine.ravel()[near])).astype(np.float32)
+    return found
 
 
 def levels_of(fine: Array) -> NDArray[np.float32]:
@@ -133,6 +163,35 @@ def _without_specks(inked: Array) -> NDArray[np.bool_]:
         small[0] = False
         inked = inked ^ small[pieces]
     return np.asarray(inked)
+
+
+def shorter_outlines(samples: Samples, arcs: PlanarMap, tolerance: float) -> Outlines:
+    """Every ring as free curves, or as lines and arcs of circles where these take fewer characters; tolerance in cells.
+
+    Hands draw free curves, rulers and compasses the others. An arc between two inks is always free, so that it keeps its ends.
+    """
+    unit = UNIT // CELLS
+    free = fit_curves(samples, arcs, unit=unit, tolerance=tolerance)
+    ruled = fit_shapes(samples, arcs, unit=unit, prices=PRICES._replace(noise=PRICES.noise * tolerance))
+    first, last = arcs.corners[arcs.offsets[:-1]], arcs.corners[arcs.offsets[1:] - 1]
+    chosen = (first == last).all(axis=1) & (_characters(ruled) < _characters(free))
+    vertices = [np.flatnonzero(np.repeat(which, np.diff(one.offsets))) for one, which in ((free, ~chosen), (ruled, chosen))]
+    lengths = np.where(chosen, np.diff(ruled.offsets), np.diff(free.offsets))
+    place = np.concatenate([np.repeat(np.arange(len(lengths)), np.diff(one.offsets)) for one in (free, ruled)])
+    kept = np.concatenate((vertices[0], vertices[1] + len(free.points)))
+    kept = kept[np.argsort(place[kept], kind="stable")]
+    radii = np.concatenate((np.zeros(len(free.points), np.int32), ruled.radii))
+    parts = [np.concatenate(pair)[kept] for pair in ((free.points, ruled.points), (free.controls, ruled.controls))]
+    curved = np.concatenate((free.curved, ruled.curved))[kept]
+    return Outlines(parts[0], np.append(0, np.cumsum(lengths)).astype(np.int32), unit, parts[1], curved, radii[kept])
+
+
+def _characters(outlines: Outlines) -> NDArray[np.float64]:
+    """About how many characters each arc (A,) takes."""
+    size = np.where(outlines.curved, CHARACTERS["curve"], CHARACTERS["line"])
+    if len(outlines.radii):
+        size = np.where(outlines.radii != 0, CHARACTERS["circle"], size)
+    return np.add.reduceat(size, outlines.offsets[:-1]).astype(np.float64)
 
 
 def crossings(arcs: PlanarMap, over: Array) -> Samples:

@@ -72,7 +72,9 @@ class Tracing:
 
     def __post_init__(self) -> None:
         if self.style not in STYLES:
-            raise ValueError(f"style is one of {', '.join(STYLES)}, lineart, strokes and paper, got {self.style!r}; choose one of these")
+            raise ValueError(
+                f"style is one of {', '.join(STYLES)}, lineart, strokes and paper, got {self.style!r}; choose one of these"
+            )
         if self.colors is not None and self.colors < 1:
             raise ValueError(f"colors= is a whole number of at least 1, got {self.colors}; leave it out for any number")
         if self.cells not in (1, 2, 4):

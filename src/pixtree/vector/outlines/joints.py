@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from pixtree.kernels.image.cracks import PlanarMap
 from pixtree.runtime.jit import inlined, kernel
+from pixtree.vector.outlines.caps import with_caps
 from pixtree.vector.outlines.fits import CIRCLE, LINE
 from pixtree.vector.outlines.pieces import Outlines
 from pixtree.vector.outlines.placement import Samples
@@ -25,7 +26,8 @@ SMALLEST_RISE = 0.05  # pixels of an arc over its chord, below which it is a lin
 
 def fit_shapes(samples: Samples, arcs: PlanarMap, *, unit: int, prices: Prices) -> Outlines:
     """Outlines of lines and circular arcs whose corners are sharp."""
-    pieces = pieces_of(samples, arcs, prices)
+    samples, fixed = with_caps(samples, arcs)
+    pieces = pieces_of(samples, arcs, prices, fixed)
     snap_directions(pieces.kind, pieces.place, pieces.length, np.argsort(-pieces.length, kind="stable"))
     ends = meeting_points(arcs.offsets, arcs.corners, samples, pieces, *arcs.shape)
     points, offsets, *rest = outlines_of(pieces, ends, unit)

@@ -58,9 +58,9 @@ class Pieces(NamedTuple):
     length: NDArray[np.float64]  # pixels along the samples
 
 
-def pieces_of(samples: Samples, arcs: PlanarMap, prices: Prices) -> Pieces:
-    """The cheapest lines and circles through the samples of every arc."""
-    return Pieces(*cheapest_pieces(arcs.offsets, arcs.corners, samples, along_border(arcs), prices))
+def pieces_of(samples: Samples, arcs: PlanarMap, prices: Prices, fixed: NDArray[np.bool_]) -> Pieces:
+    """The cheapest lines and circles through the samples of every arc; fixed: (S,) the samples across which no piece runs."""
+    return Pieces(*cheapest_pieces(arcs.offsets, arcs.corners, samples, along_border(arcs), prices, fixed))
 
 
 @inlined
@@ -83,10 +83,12 @@ def cosine_at(path: Array, count: int, k: int) -> Any:
 
 
 @inlined
-def sharpest_turn(path: Array, count: int) -> Any:
-    """The sample of a ring where its direction changes most."""
+def sharpest_turn(path: Array, count: int, fixed: Array) -> Any:
+    """The sample of a ring where its direction changes most, or the first fixed one."""
     best, found = 2.0, 0
     for k in range(count - 1):
+        if fixed[k]:
+            return k
         cosine = cosine_at(path, count, k)
         if cosine < best:
             best, found = cosine, k
@@ -94,12 +96,13 @@ def sharpest_turn(path: Array, count: int) -> Any:
 
 
 @inlined
-def turned(path: Array, count: int, start: int, scratch: Array) -> None:
-    """Rotate a ring so that it begins and ends at sample `start`."""
+def turned(path: Array, fixed: Array, count: int, start: int, scratch: Array) -> None:
+    """Rotate a ring, and which of its samples are fixed, so that it begins and ends at sample `start`."""
     for k in range(count):
         source = (start + k) % (count - 1)
-        scratch[k, 0], scratch[k, 1] = path[source, 0], path[source, 1]
-    copy_rows(scratch, 0, count, path)
+        scratch[k, 0], scratch[k, 1], scratch[k, 2] = path[source, 0], path[source, 1], fixed[source]
+    for k in range(count):
+        path[k, 0], path[k, 1], fixed[k] = scratch[k, 0], scratch[k, 1], scratch[k, 2] > 0
 
 
 @inlined
@@ -155,14 +158,17 @@ def sense_of(path: Array, first: int, last: int, place: Array) -> Any:
 
 
 @kernel
-def cheapest_pieces(corner_offsets: Array, corners: Array, placed: Samples, border: Array, prices: Prices) -> tuple[Array, ...]:
-    """The fields of `Pieces`; arcs along the `border` (A,) of the image are one line."""
+def cheapest_pieces(
+    corner_offsets: Array, corners: Array, placed: Samples, border: Array, prices: Prices, all_fixed: Array
+) -> tuple[Array, ...]:
+    """The fields of `Pieces`; arcs along the `border` (A,) of the image are one line, and no piece runs across a fixed sample."""
     samples, starts = placed
     arcs = len(starts) - 1
     longest = 2
     for arc in range(arcs):
         longest = max(longest, starts[arc + 1] - starts[arc])
-    path, scratch, sums = np.empty((longest, 2)), np.empty((longest, 2)), np.zeros((longest + 1, 10))
+    path, scratch, sums = np.empty((longest, 2)), np.empty((longest, 3)), np.zeros((longest + 1, 10))
+    fixed = np.zeros(longest, np.bool_)
     cost, previous = np.empty(longest), np.empty(longest, np.int32)
     place, other = np.empty(4), np.empty(4)
     total = starts[arcs]
@@ -175,16 +181,20 @@ def cheapest_pieces(corner_offsets: Array, corners: Array, placed: Samples, bord
     for arc in range(arcs):
         count = starts[arc + 1] - starts[arc]
         copy_rows(samples, starts[arc], count, path)
+        capped = False
+        for k in range(count):
+            fixed[k] = all_fixed[starts[arc] + k]
+            capped = capped or fixed[k]
         begin, end = corner_offsets[arc], corner_offsets[arc + 1] - 1
         ring = corners[begin, 0] == corners[end, 0] and corners[begin, 1] == corners[end, 1]
         turn = zero
         if ring:
-            turn = sharpest_turn(path, count)
-            turned(path, count, turn, scratch)
+            turn = sharpest_turn(path, count, fixed)
+            turned(path, fixed, count, turn, scratch)
         add_sums(sums, path, count)
         before = used
         whole = np.inf
-        if ring and count > FEWEST_ON_CIRCLE:
+        if ring and count > FEWEST_ON_CIRCLE and not capped:
             whole = circle_through(sums, zero, count - 2, place) / (prices.noise * prices.noise)
         if border[arc] or count <= 2:
             line_through(sums, zero, count - 1, place)
@@ -196,8 +206,10 @@ def cheapest_pieces(corner_offsets: Array, corners: Array, placed: Samples, bord
             put(places, used, place)
             used += 1
         else:
-            divide(sums, path, count, prices, cost, previous, place, other)
-            if ring:  # again from the sharpest of the corners found, since the first guess may lie inside a short piece
+            divide(sums, path, fixed, count, prices, cost, previous, place, other)
+            if (
+                ring and not capped
+            ):  # again from the sharpest of the corners found, since the first guess may lie inside a short piece
                 again, sharpest = zero, 2.0
                 k = np.int64(previous[count - 1])
                 while k > 0:
@@ -207,9 +219,9 @@ def cheapest_pieces(corner_offsets: Array, corners: Array, placed: Samples, bord
                     k = previous[k]
                 if again > 0:
                     turn += again
-                    turned(path, count, again, scratch)
+                    turned(path, fixed, count, again, scratch)
                     add_sums(sums, path, count)
-                    divide(sums, path, count, prices, cost, previous, place, other)
+                    divide(sums, path, fixed, count, prices, cost, previous, place, other)
             k = count - 1
             while k > 0:  # backwards, then turned around
                 first = np.int64(previous[k])
@@ -225,8 +237,8 @@ def cheapest_pieces(corner_offsets: Array, corners: Array, placed: Samples, bord
                 kinds[a], kinds[b] = kinds[b], kinds[a]
                 for c in range(4):
                     places[a, c], places[b, c] = places[b, c], places[a, c]
-            used = join_lines(sums, path, (firsts, lasts, kinds, places), before, used, place, other)
-            used = sharpen_corners(path, (firsts, lasts, kinds, places), before, used)
+            used = join_lines(sums, path, fixed, (firsts, lasts, kinds, places), before, used, place, other)
+            used = sharpen_corners(path, fixed, (firsts, lasts, kinds, places), before, used)
         for j in range(before, used):
             places[j, 0] += path[0, 0]
             places[j, 1] += path[0, 1]
@@ -241,7 +253,9 @@ def cheapest_pieces(corner_offsets: Array, corners: Array, placed: Samples, bord
 
 
 @part()
-def divide(sums: Array, path: Array, count: int, prices: Prices, cost: Array, previous: Array, place: Array, other: Array) -> None:
+def divide(
+    sums: Array, path: Array, fixed: Array, count: int, prices: Prices, cost: Array, previous: Array, place: Array, other: Array
+) -> None:
     """Fill `previous` with the best place before each sample where a piece that ends there begins."""
     for k in range(count):
         cost[k] = np.inf
@@ -255,7 +269,7 @@ def divide(sums: Array, path: Array, count: int, prices: Prices, cost: Array, pr
             if cost[first] + price < cost[last]:
                 cost[last], previous[last] = cost[first] + price, first
             failures = 0 if going_on or last - first < 6 else failures + 1
-            if failures > PATIENCE:
+            if failures > PATIENCE or fixed[last]:
                 break
 
 
@@ -274,7 +288,7 @@ def wobbles_only(sums: Array, path: Array, first: int, last: int, place: Array, 
 
 
 @part()
-def join_lines(sums: Array, path: Array, pieces: Any, begin: int, end: int, place: Array, other: Array) -> Any:
+def join_lines(sums: Array, path: Array, fixed: Array, pieces: Any, begin: int, end: int, place: Array, other: Array) -> Any:
     """Replace neighbouring lines begin…end − 1 by one wherever their samples only wobble around it; returns the new end.
 
     Renderers put edges on a grid of a quarter of a pixel or finer, so an edge that is nearly upright has steps.
@@ -286,6 +300,8 @@ def join_lines(sums: Array, path: Array, pieces: Any, begin: int, end: int, plac
         after = piece
         if kinds[piece] == LINE or lasts[piece] - firsts[piece] <= SHORT:
             for other_piece in range(piece + 1, end):
+                if fixed[firsts[other_piece]]:
+                    break
                 if kinds[other_piece] != LINE and lasts[other_piece] - firsts[other_piece] > SHORT:
                     break
                 if wobbles_only(sums, path, firsts[piece], lasts[other_piece], place, other):
@@ -303,13 +319,14 @@ def join_lines(sums: Array, path: Array, pieces: Any, begin: int, end: int, plac
 
 
 @part()
-def sharpen_corners(path: Array, pieces: Any, begin: int, end: int) -> Any:
+def sharpen_corners(path: Array, fixed: Array, pieces: Any, begin: int, end: int) -> Any:
     """Drop tiny pieces of begin…end − 1 between two longer lines that meet next to them; returns the new end."""
     firsts, lasts, kinds, places = pieces
     kept = begin
     for piece in range(begin, end):
         if begin < piece < end - 1 and lasts[piece] - firsts[piece] <= CUT and kinds[kept - 1] == LINE and kinds[piece + 1] == LINE:
-            longer = lasts[kept - 1] - firsts[kept - 1] >= LONG and lasts[piece + 1] - firsts[piece + 1] >= LONG
+            free = not (fixed[firsts[piece]] or fixed[lasts[piece]])
+            longer = free and lasts[kept - 1] - firsts[kept - 1] >= LONG and lasts[piece + 1] - firsts[piece + 1] >= LONG
             if longer and meet_near(path, firsts[piece], lasts[piece], places[kept - 1], places[piece + 1]):
                 lasts[kept - 1] = lasts[piece]
                 continue

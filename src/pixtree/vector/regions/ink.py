@@ -22,6 +22,11 @@ FULL = 97  # percentile of the darkness of inked pixels that is ink without any 
 SOFT = 0.7  # pixels, σ: noise is averaged over as much where pixels are only counted
 STEADY = 1.5  # pixels, σ, over which the hue of an ink is averaged
 MOST_INKS, ALIKE, RARE = 6, 30.0, 0.02  # inks, their least ΔE, and the least share that one has
+LOOKED_AT, SMALLEST = 400, 64  # pixels of the longer side, about, and of the shorter one, where line art is recognised
+DIM, PALE = 80.0, 0.4  # the least level of paper, and the largest difference of its channels, as a share
+SHARES, DARK = (0.004, 0.35), 0.35  # of the pixels that are inked, and the darkness of a quarter of them
+WIDE, MOST_WIDE = 40, 0.25  # a stroke of line art is thinner than this part of the longer side, but for this share of the ink
+MOST_ELSE = 0.02  # share of pixels that are neither paper nor near ink
 GREY = 40.0  # levels between the channels of an ink that is meant to be grey
 
 
@@ -49,6 +54,24 @@ def ink_of(planes: NDArray[np.float32], most: int = MOST_INKS) -> Ink:
     own = full[entries].transpose(2, 0, 1)
     coverage = (dark * own).sum(axis=0) / (own**2).sum(axis=0)
     return Ink(coverage.astype(np.float32), entries, _on_white(full))
+
+
+def is_ink_on_paper(planes: NDArray[np.float32]) -> bool:
+    """Whether planes (3, H, W) in 0…255 look like a scan, or a photo of a page: dark thin strokes, bright paper, little else."""
+    step = max(max(planes.shape[1:]) // LOOKED_AT, 1)
+    small = planes[:, ::step, ::step]
+    if min(small.shape[1:]) < SMALLEST:
+        return False
+    paper = paper_of(small)
+    if np.median(paper.max(axis=0)) < DIM or np.median(np.ptp(paper, axis=0) / paper.max(axis=0)) > PALE:
+        return False
+    strength = ndimage.gaussian_filter(1.0 - small / np.maximum(paper, 1.0), (0, SOFT, SOFT)).mean(axis=0)
+    inked = strength > INKED
+    if not SHARES[0] < inked.mean() < SHARES[1] or np.percentile(strength[inked], 75) < DARK:
+        return False
+    wide = ndimage.binary_opening(inked, np.ones((max(small.shape) // WIDE,) * 2))
+    neither = (np.abs(strength) > BLANK) & ~ndimage.binary_dilation(inked, iterations=3)
+    return bool(wide.sum() < MOST_WIDE * inked.sum() and neither.mean() < MOST_ELSE)
 
 
 def darkness(planes: NDArray[np.float32]) -> NDArray[np.float32]:

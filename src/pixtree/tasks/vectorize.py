@@ -21,6 +21,7 @@ from pixtree.vector.budgets import Limits, OutOfReachError, best_drawing
 from pixtree.vector.drawing import Drawing, over_white
 from pixtree.vector.line_art import line_art
 from pixtree.vector.line_drawing import LineDrawing, line_drawing
+from pixtree.vector.losses import largest_loss
 from pixtree.vector.potrace import TracedLayers, check_program, traced_layers
 from pixtree.vector.presets import BUDGETS, with_preset
 from pixtree.vector.regions.flat import USUAL, FlatColours, flat_colours
@@ -134,7 +135,23 @@ def vectorize(
             limits = Limits(max(USUAL, flat.usual_paths()))
         markup = replace(tracing.markup, passes=passes or "single", backing=False)
         tracing = replace(tracing, style="smooth", artwork=True, cells=1, markup=markup)
-    return draw(planes, tracing, limits, flat, objects)
+    drawing = draw(planes, tracing, limits, flat, objects)
+    loss = largest_loss(over_white(planes).numpy(), drawing.pixels(), None if flat is None else drawing.areas == "flat")
+    if loss is not None:
+        warn_once(loss.sentence(_remedy(given, preset, drawing)))
+    return drawing
+
+
+def _remedy(given: Mapping[str, Any], preset: str | None, drawing: Drawing) -> str:
+    """What to try where an area was lost."""
+    if given["colors"] is not None:
+        return f"allow more colours than colors={given['colors']}"
+    tight = [name for name in ("paths", "bytes", "points") if given[name] is not None]
+    if tight:
+        return f"allow more than {tight[0]}={given[tight[0]]}"
+    if preset is not None:
+        return f"try more colors= and paths= than preset={preset!r} has, or leave it out"
+    return "try artwork=False" if drawing.artwork else "try artwork=True, or more paths="
 
 
 def _tracing(chosen: dict[str, Any], *, fast: bool, groups: tuple[int, ...], markup: Markup) -> Tracing:

@@ -17,7 +17,7 @@ from retrofit import dataset, normalised, patch_model
 from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
-from pixtree.models.coarsening.block_merging import averaged, summed
+from pixtree.kernels.tokens.merge.definition import averaged, summed
 from pixtree.models.coarsening.blocks import attend, think
 from pixtree.models.coarsening.final_tokens import exact_ward, folding_of_regions
 from pixtree.models.coarsening.schedules import halved

@@ -38,6 +38,7 @@ pixtree::straight_gradients(Tensor gradient, Tensor features, Tensor fixed, Tens
 Tensor levels, SymInt compared) -> (Tensor, Tensor)
 pixtree::straight_means(Tensor features, Tensor fixed, Tensor weight, Tensor precision, Tensor labels, SymInt count, \
 Tensor levels, SymInt compared) -> Tensor
+pixtree::ward_labels(Tensor features, Tensor weights, SymInt count, SymInt rounds) -> Tensor
 pixtree::whole_bytes(Tensor images) -> Tensor
 """
 IMAGES = torch.stack([photo(height=20, width=22), photo("coffee", 20, 22)])
@@ -76,6 +77,11 @@ def test_the_cut_passes_opcheck(levels, colour):
 def test_operators_of_pixels_pass_opcheck(operator):
     values = (IMAGES / 255.0).requires_grad_()
     opcheck(getattr(operators, operator), (values,) if operator == "whole_bytes" else (values, torch.rand(3), torch.rand(3)))
+
+
+def test_the_operator_of_token_trees_passes_opcheck():
+    random = torch.Generator().manual_seed(0)
+    opcheck(operators.ward_labels, (torch.rand(2, 23, 5, generator=random), torch.rand(2, 23, generator=random) + 0.1, 12, 8))
 
 
 def test_operators_check_what_kernels_trust():

@@ -18,6 +18,7 @@ from pixtree.kernels.image.polish import definition as _polish
 from pixtree.kernels.tokens.aggregate import definition as _aggregate
 from pixtree.kernels.tokens.cluster import definition as _cluster
 from pixtree.kernels.tokens.encode import definition as _encode
+from pixtree.kernels.tokens.merge import definition as _merge
 from pixtree.kernels.tokens.positions import definition as _positions
 from pixtree.kernels.tokens.sample import definition as _sample
 from pixtree.kernels.tokens.segments import definition as _segments
@@ -88,6 +89,7 @@ class Kernels:
     joint_histogram = staticmethod(_positions.joint_histogram)
     cluster_labels = staticmethod(_cluster.cluster_labels)
     ward_labels = staticmethod(_cluster.ward_labels)
+    merge_tokens = staticmethod(_merge.merge_tokens)
 
 
 NAMES = tuple(name for name in vars(Kernels) if not name.startswith("_"))

@@ -314,3 +314,11 @@ embed_cells_backward = _operator(
     "tokens.positions.compiled.embed_batch_backward",
     empty=lambda gradient, histogram: gradient.new_empty((histogram.shape[2], gradient.shape[2])),
 )
+
+
+# Trees of tokens: which of `count` clusters each row (B, n, D) with a weight (B, n) is in, (B, n) int64; no gradient.
+ward_labels = _operator(
+    "ward_labels(Tensor features, Tensor weights, SymInt count, SymInt rounds) -> Tensor",
+    "tokens.cluster.compiled.ward_labels_of_batch",
+    empty=lambda features, weights, count, rounds: weights.new_empty(weights.shape, dtype=torch.int64),
+)

@@ -60,6 +60,13 @@ def each(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Resu
     return list(pool.map(function, work))
 
 
+def spans(items: int, work: int, worth: int) -> list[tuple[int, int]]:
+    """Consecutive numbers of items, (first, end) for each thread; one span where the work of a thread would be below `worth`."""
+    threads = max(1, min(thread_count(), items, work // worth))
+    step = max(1, -(-items // threads))
+    return [(start, min(start + step, items)) for start in range(0, items, step)]
+
+
 def scratch(name: str, words: int) -> Any:
     """This thread's uint32 array called `name`, of at least `words`; it still holds the values of the last caller.
 

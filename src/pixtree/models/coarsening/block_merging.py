@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from pixtree.kernels import kernels_for
+from pixtree.kernels.tokens.merge.definition import averaged, summed
 from pixtree.models.coarsening.blocks import attend, norm_of_mlp, think
 from pixtree.models.coarsening.rules import Rule, Seen, attention_of
 from pixtree.models.coarsening.schedules import Schedule
@@ -78,14 +80,14 @@ class Merging:
 
     def _merged(self, state: Coarse, sizes: Tensor, labels: Tensor, count: int, entry: Entry) -> Coarse:
         """Tokens of one label as one token: values and places are means by size."""
-        tokens, prefix = state.tokens, self.vit.num_prefix_tokens
-        means = averaged(tokens[:, prefix:], sizes, labels, count)
+        kernels = kernels_for(getattr(self.rule, "backend", "auto"), labels.device)
+        tokens, totals = kernels.merge_tokens(state.tokens, sizes, labels, count)
         places = entry.places if state.places is None else state.places
         if places is not None:
             places = averaged(places.expand(len(tokens), -1, -1), sizes, labels, count)
         now = labels if state.labels is None else labels.gather(1, state.labels)
         attended = None if state.attended is None else summed(state.attended, labels, count)
-        return Coarse(torch.cat((tokens[:, :prefix], means), dim=1), summed(sizes, labels, count), now, places, attended)
+        return Coarse(tokens, totals, now, places, attended)
 
     def _rope(self, number: int, state: Coarse, entry: Entry) -> Tensor | None:
         """Rotary embedding of a block's tokens: the model's own until some have merged, then at their places."""
@@ -107,20 +109,3 @@ def unfolded_rows(tokens: Tensor, state: Coarse) -> Tensor:
 def unfolded(values: Tensor, labels: Tensor) -> Tensor:
     """Values (B, n, C) at labels (B, N): (B, N, C)."""
     return values.gather(1, labels[:, :, None].expand(-1, -1, values.shape[2]))
-
-
-def averaged(values: Tensor, sizes: Tensor, labels: Tensor, count: int) -> Tensor:
-    """Means (B, count, C) of values (B, n, C), each counting as its size (B, n); differentiable in the values."""
-    batch, tokens, width = values.shape
-    # One index for the whole batch, so that the sum runs over rows of memory; a share per row, so that single tokens do not change.
-    index = (labels + torch.arange(batch, device=labels.device)[:, None] * count).flatten()
-    totals = sizes.new_zeros(batch * count).index_add(0, index, sizes.flatten())
-    shares = (sizes.flatten() / totals[index]).to(values.dtype)
-    weighted = values.reshape(batch * tokens, width) * shares[:, None]
-    means = values.new_zeros(batch * count, width).scatter_add(0, index[:, None].expand(-1, width), weighted)
-    return means.view(batch, count, width)
-
-
-def summed(sizes: Tensor, labels: Tensor, count: int) -> Tensor:
-    """Sizes (B, count) of clusters, from those of their members (B, n)."""
-    return sizes.new_zeros(sizes.shape[0], count).scatter_add(1, labels, sizes)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from pixtree.kernels import kernels_for
-from pixtree.models.coarsening.block_merging import averaged, summed
+from pixtree.kernels.tokens.merge.definition import averaged, summed
 from pixtree.models.coarsening.rules import LEAST, ROUNDS
 from pixtree.models.coarsening.schedules import halved
 from pixtree.models.patch_grids import Grid

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 FAR = 1e30  # what counts as infinitely far: merges of it stay finite
-STRIPS = 4  # more would make the products small and slow
+LARGE = 128  # points from which on two smaller products are faster than a whole one
 
 
 def ward_labels(features: Tensor, weights: Tensor, count: int, rounds: int) -> Tensor:
@@ -27,8 +27,8 @@ def ward_labels(features: Tensor, weights: Tensor, count: int, rounds: int) -> T
 
 
 def strips(points: int) -> list[tuple[int, int]]:
-    """Rows of a symmetric matrix in a few strips; of each only the part from the diagonal on is computed, 5/8 of all products."""
-    step = -(-points // STRIPS)
+    """Rows of a symmetric matrix in one or two strips; of each only the part from the diagonal on is computed."""
+    step = points if points < LARGE else -(-points // 2)
     return [(start, min(start + step, points)) for start in range(0, points, step)]
 
 
@@ -45,7 +45,7 @@ def _squared_distances(rows: Tensor) -> Tensor:
     )  # no writes: exporters refuse them
     products = upper.triu(1)
     products = products + products.transpose(1, 2)
-    squares = rows.square().sum(dim=-1)
+    squares = upper.diagonal(dim1=1, dim2=2)
     return (squares[:, :, None] + squares[:, None] - products * 2.0).clamp_min(0.0)
 
 

@@ -4,6 +4,7 @@ import json
 from statistics import mean
 
 import pytest
+import torch
 from commands import invoke
 from evidence.report import render
 from labelled_folders import NAME, class_folders, picture, small_weights, table
@@ -178,6 +179,17 @@ def test_efficiency_compares_with_the_model_as_it_is(tmp_path):
     assert found["rows"][1]["tokens"] == 36
 
 
+def test_speed_compares_shares_of_the_compute_and_measured_speeds(tmp_path):
+    threads = torch.get_num_threads()
+    options = ("--compute", "0.6", "--speed", "1.1", "--size", 96, "--batch", 2, "--rounds", 1, "--threads", 1)
+    rows = evaluated(tmp_path, "speed", NAME, *options)["rows"]
+    assert [row["variant"] for row in rows] == ["as it is", "compute=0.6", "speed=1.1"]
+    assert rows[0]["ratio"] == rows[0]["compute"] == 1.0
+    assert rows[1]["compute"] <= 0.6
+    assert rows[1]["counts"].split()[0] == "36"
+    assert torch.get_num_threads() == threads
+
+
 @pytest.mark.parametrize(
     ("words", "said", "code"),
     [
@@ -194,6 +206,9 @@ def test_efficiency_compares_with_the_model_as_it_is(tmp_path):
         (("ablations", NAME, "PHOTOS", "--preset", "ours"), "one of default, paper", 2),
         (("ablations", NAME, "PHOTOS", "--tables", "colours"), "got colours; choose", 1),
         (("efficiency", NAME, "--rounds", "0"), "at least one round", 2),
+        (("speed", NAME, "--rounds", "0"), "at least 1 round", 2),
+        (("speed", NAME, "--compute", "half"), "--compute takes numbers above 0", 2),
+        (("speed", NAME, "--compute", "", "--speed", "0.5"), "a factor of at least 1", 1),
         (("knn", NAME, "ONE"), "more than one image per class", 1),
         (("top1", NAME, "MANY"), "the 1000 classes of the model, got class 4999", 1),
         (("top1", "EMPTY", "PHOTOS"), "expected a folder with config.json", 1),
@@ -207,7 +222,7 @@ def test_what_cannot_be_is_said_in_one_line(words, said, code, weights, photos, 
     if "ONE" in words:
         table(places["ONE"], [0])
     given = [str(places.get(word, word)) for word in words]
-    if NAME in words and words[0] != "efficiency" and "--weights" not in words:
+    if NAME in words and words[0] not in ("efficiency", "speed") and "--weights" not in words:
         given += ["--weights", str(weights)]
     done = run(*given)
     assert done.exit_code == code, done.output + done.stderr

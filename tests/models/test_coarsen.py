@@ -1,6 +1,7 @@
 """Coarsened models: the model itself where nothing merges, exact counts, the way back, gradients, and plain errors."""
 
 from copy import deepcopy
+from dataclasses import replace
 from importlib import import_module
 from itertools import pairwise
 
@@ -12,8 +13,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 import pixtree
-from pixtree.models.coarsening import RULES, ConstantNumber, ConstantShare, DecreasingNumber, best_schedule
+from pixtree.models.coarsening import RULES, ConstantNumber, ConstantShare, DecreasingNumber, Speed, best_schedule
 from pixtree.models.coarsening.blocks import attend, think
+from pixtree.models.coarsening.speed import Clock
 from pixtree.models.timm_import import timm
 
 param_groups_layer_decay = import_module("timm.optim").param_groups_layer_decay
@@ -98,7 +100,9 @@ def test_compute_is_what_torch_counts(name):
         assert counter.get_total_flops() / 1e9 == pytest.approx(expected, rel=0.01)
 
 
-@pytest.mark.parametrize("shape", [ConstantShare(0), ConstantShare(1), ConstantNumber(0), DecreasingNumber(0)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [ConstantShare(0), ConstantShare(1), ConstantShare(0, every=2), ConstantNumber(0), DecreasingNumber(0)], ids=str
+)
 @pytest.mark.parametrize("compute", [0.9, 0.7, 0.5])
 def test_schedules_come_near_the_compute_from_below(shape, compute):
     model = timm.create_model("vit_tiny_patch16_224")
@@ -316,6 +320,39 @@ def test_the_search_finds_the_schedule_that_changes_answers_least():
         best_schedule(model, [images(96)], 0.01)
 
 
+@torch.no_grad()
+def test_a_speed_gives_a_schedule_by_measured_time():
+    model = model_of(img_size=160).train()
+    slower, faster = (pixtree.coarsen(model, speed=speed, schedule=ConstantShare(0)) for speed in (1.05, 1.3))
+    assert all(later <= sooner for later, sooner in zip(faster.counts, slower.counts, strict=True))
+    assert faster.counts[-1] < 100
+    assert model.training
+    assert pixtree.coarsen(model, speed=Speed(1.0, batch=2)).counts == (100,) * DEPTH
+    with pytest.raises(ValueError, match="times the speed here, got speed=1000"):
+        pixtree.coarsen(model, speed=1000.0)
+
+
+def test_a_clock_adds_up_what_it_measured():
+    clock = Clock((2, 4), (1.0, 3.0), (2.0, 6.0), (0.5, 0.7), rest=10.0, closes=False)
+    assert clock.of((4, 4), 4) == clock.untouched(2) == 10.0 + 2 * 9.0
+    assert clock.of((3, 1), 4) == pytest.approx(10.0 + (3.0 + 4.0 + 0.7) + (2.0 + 2.0 + 0.6))
+    assert replace(clock, closes=True).of((4, 3), 4) == pytest.approx(10.0 + 9.0 + (3.0 + 2.0))
+
+
+@pytest.mark.parametrize("name", ["vit_tiny_patch16_224", "deit_tiny_distilled_patch16_224", "vit_small_patch14_reg4_dinov2"])
+@torch.no_grad()
+def test_logits_do_not_depend_on_the_tokens_that_no_head_reads(name):
+    model = model_of(name)
+    coarse, batch = pixtree.coarsen(model, schedule=falling(model)), images(FAMILIES[name])
+    seen = []
+    hook = model.blocks[-1].mlp.register_forward_hook(lambda _, given, __: seen.append(given[0].shape[1]))
+    logits = coarse(batch)
+    features = coarse.forward_features(batch)
+    hook.remove()
+    assert far(logits, coarse.forward_head(features)) <= 1e-5
+    assert seen == [model.num_prefix_tokens, model.num_prefix_tokens + falling(model)[-1]]
+
+
 def test_impossible_wishes_are_refused_in_one_sentence():
     model = model_of()
     for options, words in (
@@ -333,6 +370,9 @@ def test_impossible_wishes_are_refused_in_one_sentence():
         ({"rule": "best"}, "one of tree, tome"),
         ({"backend": "cuda"}, "a backend is one of"),
         ({"pretrained": True}, "drop them"),
+        ({"speed": 0.5}, "a factor of at least 1"),
+        ({"speed": float("nan")}, "a factor of at least 1"),
+        ({"speed": 1.5, "compute": 0.5}, "got compute and speed; give one"),
     ):
         with pytest.raises(ValueError, match=words):
             pixtree.coarsen(model, **options)

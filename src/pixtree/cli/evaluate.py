@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pixtree.cli import evaluate_models, evaluate_paper
+from pixtree.cli import evaluate_models, evaluate_paper, evaluate_speed
 from pixtree.cli.errors import UsageError, reported
 from pixtree.cli.options import AffinityName, ImageSize, ModelName, RegionCount, SideRule, WeightsFile, parsed_counts
 from pixtree.cli.progress import Progress
@@ -105,6 +105,7 @@ def register(app: typer.Typer) -> None:
     group.command("vectors")(vectors)
     for name, command in (evaluate_models.COMMANDS | evaluate_paper.COMMANDS).items():
         group.command(name)(command)
+    group.command("speed")(evaluate_speed.speed)
     group.command("salient")(salient)
     group.command("oracle")(oracle)
     group.command("segmentation")(segmentation)

@@ -9,6 +9,7 @@ from importlib import import_module
 from types import ModuleType
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from pixtree.kernels.image.blocks import definition as _blocks
 from pixtree.kernels.image.colour import definition as _colour
@@ -111,11 +112,12 @@ def _find(file: str) -> None:
     if file in _found:
         return
     faster = {}
-    for name in NAMES:
-        definition = getattr(Kernels, name)
-        function = getattr(_module_next_to(definition.__module__, file), name, definition)
-        if function is not definition:
-            faster[name] = staticmethod(function) if isinstance(vars(Kernels)[name], staticmethod) else function
+    with _disable_current_modes():  # modules make tables; a model that is being exported would make them of fake tensors
+        for name in NAMES:
+            definition = getattr(Kernels, name)
+            function = getattr(_module_next_to(definition.__module__, file), name, definition)
+            if function is not definition:
+                faster[name] = staticmethod(function) if isinstance(vars(Kernels)[name], staticmethod) else function
     _found[file] = type(f"Kernels[{file}]", (Kernels,), faster)()
 
 

@@ -93,7 +93,7 @@ def _resized(vit: Any, images: Tensor, size: Grid, grid: Grid) -> Tensor:
     embedding = vit.patch_embed
     patches = embedding.norm(embedding.proj(images).flatten(2).transpose(1, 2))
     named = (getattr(vit, name, None) for name in ("cls_token", "dist_token", "reg_token"))
-    prefix = [token.expand(len(images), -1, -1) for token in named if token is not None]
+    prefix = [token.expand(images.shape[0], -1, -1) for token in named if token is not None]
     if vit.pos_embed is None:
         tokens = torch.cat([*prefix, patches], dim=1)
     else:

@@ -1,5 +1,6 @@
-"""ONNX files of coarsened models: plain operators of ONNX, so that no other runtime needs pixtree."""
+"""ONNX files of coarsened and of retrofitted models: plain operators of ONNX, so that no other runtime needs pixtree."""
 
+from copy import deepcopy
 from dataclasses import is_dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -10,19 +11,24 @@ from torch import Tensor, nn
 
 from pixtree.files import replacing
 from pixtree.models.coarsening.coarse_vit import CoarseViT
+from pixtree.models.entry import token_count
 from pixtree.models.huggingface.coarse_tower import CoarseTower
 from pixtree.models.huggingface.wrappers import tower_of, with_tower
 from pixtree.models.region_input import RegionInput
+from pixtree.models.vit import PixtreeViT
+from pixtree.tokenizer.tokenizer import check_aggregation
+from pixtree.trees.partition import Partition
 
-INPUT, OUTPUT = "images", "outputs"
+INPUT, LABELS, OUTPUT = "images", "labels", "outputs"
 
 
 def export_onnx(model: nn.Module, path: str | Path) -> None:
-    """Write a coarsened model as an ONNX file, whole or not at all.
+    """Write a coarsened model or a retrofit of a timm model as an ONNX file, whole or not at all.
 
-    The input is images (B, C, H, W) with any B and the model's H and W, normalised as for the model. The output is the logits of a
-    model with a classifier, else `last_hidden_state`. Merging is exported as it is defined in plain torch, which gives the labels
-    of the compiled kernels. A block that merges takes about 20 seconds of processor time.
+    The input is images (B, C, H, W) with any B and the model's H and W, normalised as for the model. A retrofit has a second one,
+    labels (B, H, W) int32: the regions of its images, as `model.partition(images).labels` gives them; trees stay outside the file.
+    The output is the logits of a model with a classifier, else `last_hidden_state`. Merging is exported as it is defined in plain
+    torch, which gives the labels of the compiled kernels. A block that merges takes about 20 seconds of processor time.
     """
     check_exportable(model)
     try:
@@ -31,16 +37,22 @@ def export_onnx(model: nn.Module, path: str | Path) -> None:
     except ImportError as error:
         raise ImportError(f"ONNX files need onnx and onnxscript ({error}); run pip install 'pixtree[onnx]'") from None
     images = torch.zeros(2, *_shape(model), dtype=next(model.parameters()).dtype)
-    plain = _Tensors(_in_plain_torch(model)).eval()
+    inputs: dict[str, Tensor] = {INPUT: images}
+    if isinstance(model, PixtreeViT):
+        plain: nn.Module = _OfRegions(model)
+        inputs[LABELS] = torch.zeros(2, *images.shape[2:], dtype=torch.int32)
+    else:
+        plain = _Tensors(_in_plain_torch(model))
+    batch = torch.export.Dim("batch")
     with torch.no_grad():
         program: Any = torch.onnx.export(
-            plain,
-            (images,),
+            plain.eval(),
+            tuple(inputs.values()),
             dynamo=True,
             verbose=False,
-            input_names=[INPUT],
+            input_names=list(inputs),
             output_names=[OUTPUT],
-            dynamic_shapes=({0: torch.export.Dim("batch")},),
+            dynamic_shapes=tuple({0: batch} for _ in inputs),
         )
     with replacing(path) as temporary:
         program.save(str(temporary))
@@ -49,22 +61,29 @@ def export_onnx(model: nn.Module, path: str | Path) -> None:
 def check_exportable(model: nn.Module) -> None:
     """Refuse a model that has no ONNX form, with the reason and before any work."""
     name = type(model).__name__
+    if isinstance(model, PixtreeViT):
+        token_count(model)  # refuses counts that differ between images
+        return check_aggregation(model.tokenizer.options, "an ONNX file's second input")
     held: Any = (
         model if isinstance(model, CoarseViT) else next((one for one in model.modules() if isinstance(one, CoarseTower)), None)
     )
-    if any(isinstance(one, RegionInput) for one in (model, getattr(held, "model", None), *model.modules())):
-        raise ValueError(f"{name} cannot be written as ONNX: its regions have no ONNX form; export .backbone with torch.export")
+    if any(isinstance(one, RegionInput) for one in (getattr(held, "model", None), *model.modules())):
+        raise ValueError(
+            f"{name} cannot be written as ONNX: only retrofits of timm models without merging take regions as a second input; "
+            "export one of these, or coarsen the model with its patches"
+        )
     if held is None:
         raise ValueError(f"{name} is not coarsened; call pixtree.coarsen first, or torch.onnx.export for the model itself")
     if not is_dataclass(held.rule) or not hasattr(held.rule, "backend"):
         raise ValueError(f"only the rules tree and atc have an ONNX form, got {type(held.rule).__name__}; coarsen with one")
     if isinstance(held, CoarseTower) and held.final is not None:
         raise ValueError("final_tokens= has no ONNX form, got a tower with it; export one that was coarsened with schedule=")
+    return None
 
 
 def _shape(model: nn.Module) -> tuple[int, int, int]:
     """C, H and W of the images that a model takes."""
-    if isinstance(model, CoarseViT):
+    if isinstance(model, CoarseViT | PixtreeViT):
         return model.in_channels, *model.image_size
     trunk = tower_of(model).vit
     return int(trunk.projection.in_channels), *trunk.image_size
@@ -97,3 +116,19 @@ class _Tensors(nn.Module):
         found = self.model(images)
         result: Tensor = found if isinstance(found, Tensor) else found["logits" if "logits" in found else "last_hidden_state"]
         return result
+
+
+class _OfRegions(nn.Module):
+    """A retrofit as a function of images and labels, by the definitions of its kernels; its weights are copied."""
+
+    def __init__(self, model: PixtreeViT) -> None:
+        super().__init__()
+        self.model, self.count = deepcopy(model), token_count(model)
+        for module in self.model.modules():
+            if isinstance(getattr(module, "backend", None), str):
+                setattr(module, "backend", "torch")  # noqa: B010, since modules hold it untyped
+
+    def forward(self, images: Tensor, labels: Tensor) -> Tensor:
+        """Logits (B, classes)."""
+        logits: Tensor = self.model(images, Partition.known(labels, (self.count, True)))
+        return logits

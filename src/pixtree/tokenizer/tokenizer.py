@@ -282,11 +282,11 @@ class Tokenizer(nn.Module):
         if self.gradients is not None:
             with full_precision(labels.device):
                 features = features + self.gradients(regions.images, labels, count)
-        valid = torch.ones((len(labels), count), dtype=torch.bool, device=labels.device)
+        valid = torch.ones((labels.shape[0], count), dtype=torch.bool, device=labels.device)
         if not regions.full:
             valid = torch.arange(count, device=labels.device) < regions.partition.counts[:, None]
             features = features.masked_fill(~valid[..., None], 0.0)
-        prefix = self.prefix.to(features.dtype).expand(len(labels), -1, -1)
+        prefix = self.prefix.to(features.dtype).expand(labels.shape[0], -1, -1)
         return Tokens(features, valid, regions.partition, prefix, regions.full, self.backend)
 
 

@@ -100,7 +100,10 @@ def exponential(x: Tensor) -> Tensor:
     polynomial = torch.full_like(r, EXP_POLYNOMIAL[0])
     for coefficient in EXP_POLYNOMIAL[1:]:
         polynomial = polynomial * r + coefficient
-    power = (exponent << 23).view(torch.float32)
+    if torch.compiler.is_exporting():  # ONNX cannot read bits as another type
+        power = torch.exp2((exponent - 127).to(torch.float32))
+    else:
+        power = (exponent << 23).view(torch.float32)
     return (polynomial * r * r + r + 1.0) * power
 
 

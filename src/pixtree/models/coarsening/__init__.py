@@ -5,6 +5,7 @@ from pixtree.models.coarsening.coarsen import coarsen
 from pixtree.models.coarsening.rules import RULES, Rule, Seen
 from pixtree.models.coarsening.schedule_search import best_schedule
 from pixtree.models.coarsening.schedules import ConstantNumber, ConstantShare, DecreasingNumber, Schedule
+from pixtree.models.coarsening.speed import Speed
 
 __all__ = [
     "RULES",
@@ -15,6 +16,7 @@ __all__ = [
     "Rule",
     "Schedule",
     "Seen",
+    "Speed",
     "TokenTree",
     "best_schedule",
     "coarsen",

@@ -34,7 +34,8 @@ class Merging:
     """What happens from block to block.
 
     vit: a timm model, or the blocks of another library under timm's names. readers: how many of the first tokens the head reads, 0
-    where it pools tokens. watched: the block whose attention is kept in `Coarse.attended`, None for no block.
+    where it pools tokens. watched: the block whose attention is kept in `Coarse.attended`, None for no block. only_prefix: nobody
+    reads the other tokens after the last block, so that it leaves them out.
     """
 
     vit: Any
@@ -42,6 +43,7 @@ class Merging:
     rule: Rule
     readers: int
     watched: int | None = None
+    only_prefix: bool = False
 
     def run(self, entry: Entry, blocks: int | None = None) -> tuple[list[Coarse], list[Tensor]]:
         """Tokens and labels (B, N) after each of the first `blocks` blocks."""
@@ -63,6 +65,8 @@ class Merging:
         block, rope = self.vit.blocks[number], self._rope(number, state, entry)
         prefix, before = self.vit.num_prefix_tokens, state.tokens.shape[1] - self.vit.num_prefix_tokens
         is_watched = number == self.watched
+        if self.only_prefix and number == len(self.vit.blocks) - 1:
+            return state._replace(tokens=think(block, attend(block, state.tokens, state.sizes, rope, False, prefix)[0]))
         if count == before and state.sizes is None and not is_watched:  # nothing has merged: run the block unchanged
             options = {} if rope is None else {"rope": rope}
             return state._replace(tokens=block(state.tokens, **options))
@@ -84,7 +88,7 @@ class Merging:
         tokens, totals = kernels.merge_tokens(state.tokens, sizes, labels, count)
         places = entry.places if state.places is None else state.places
         if places is not None:
-            places = averaged(places.expand(len(tokens), -1, -1), sizes, labels, count)
+            places = averaged(places.expand(tokens.shape[0], -1, -1), sizes, labels, count)
         now = labels if state.labels is None else labels.gather(1, state.labels)
         attended = None if state.attended is None else summed(state.attended, labels, count)
         return Coarse(tokens, totals, now, places, attended)

@@ -52,16 +52,20 @@ def check_blocks(vit: Any) -> None:
 
 
 def attend(
-    block: Any, tokens: Tensor, sizes: Tensor | None, rope: Tensor | None, whole: bool
+    block: Any, tokens: Tensor, sizes: Tensor | None, rope: Tensor | None, whole: bool, first: int | None = None
 ) -> tuple[Tensor, Projections, Tensor | None]:
     """The first half of a block: tokens (B, L, D) after attention, its projections, and with `whole` the attention weights.
 
     sizes: (B, n) of the last n tokens, None if all are 1. A token of size s counts as s equal tokens would.
+    first: only the first so many tokens are wanted, (B, first, D); they attend to all.
     """
     post_norm = type(block).__name__ in POST_NORM
     read = tokens if post_norm else block.norm1(tokens)
     bias = None if sizes is None else _key_bias(sizes, tokens)
     made, gate = _projections(block.attn, read, rope, bias)
+    if first is not None:
+        tokens, made = tokens[:, :first], made._replace(query=made.query[:, :, :first])
+        gate = None if gate is None else gate[:, :first]
     attention = made.attention() if whole else None
     branch = _output(block.attn, made, gate, attention)
     branch = block.norm1(branch) if post_norm else _scaled(block, branch, 1)

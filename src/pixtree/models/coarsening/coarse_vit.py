@@ -1,7 +1,7 @@
 """CoarseViT: a timm model or a retrofit whose tokens merge between attention and MLP of its blocks; and TokenTree, the way back."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +11,7 @@ from pixtree.models.adapters import pools_prefix
 from pixtree.models.backbone import LikeTimm
 from pixtree.models.coarsening.block_merging import Merging, unfolded, unfolded_rows
 from pixtree.models.coarsening.rules import Rule
-from pixtree.models.coarsening.schedules import Schedule, total_flops
+from pixtree.models.coarsening.schedules import Schedule, ends_with_prefix, total_flops
 from pixtree.models.entry import enter, held_vit, on_patches, stem_flops, token_count
 from pixtree.models.patch_grids import Grid
 from pixtree.models.vit import PixtreeViT
@@ -111,11 +111,10 @@ class CoarseViT(LikeTimm):
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits (B, classes)."""
-        coarse, _ = self._blocks.run(enter(self.model, images, self.input_size))
+        closing = ends_with_prefix(self.vit)
+        coarse, _ = replace(self._blocks, only_prefix=closing).run(enter(self.model, images, self.input_size))
         tokens = self.vit.norm(coarse[-1].tokens)
-        if not pools_prefix(self.vit) or self.vit.global_pool == "":
-            tokens = unfolded_rows(tokens, coarse[-1])
-        return self.forward_head(tokens)
+        return self.forward_head(tokens if closing else unfolded_rows(tokens, coarse[-1]))
 
     def forward_features(self, images: Tensor) -> Tensor:
         """Tokens (B, K + N, D) after all blocks: every token of the first block has the values of its coarse token."""
@@ -163,9 +162,10 @@ class CoarseViT(LikeTimm):
 
     @property
     def _blocks(self) -> Merging:
-        return Merging(self.vit, self.schedule, self.rule, self._readers())
+        return Merging(self.vit, self.schedule, self.rule, self.readers)
 
-    def _readers(self) -> int:
+    @property
+    def readers(self) -> int:
         """How many of the first tokens the head reads; 0 where it pools tokens."""
         if not pools_prefix(self.vit):
             return 0

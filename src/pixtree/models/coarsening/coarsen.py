@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import nn
 
 from pixtree.models.adapters import check_module, is_of_transformers
@@ -10,6 +11,7 @@ from pixtree.models.coarsening.blocks import check_blocks
 from pixtree.models.coarsening.coarse_vit import CoarseViT
 from pixtree.models.coarsening.rules import Rule, rule_of
 from pixtree.models.coarsening.schedules import Schedule, Shape, Wanted
+from pixtree.models.coarsening.speed import Clock, Speed, clock_of, evaluating
 from pixtree.models.entry import held_vit, stem_flops, token_count
 from pixtree.models.retrofit import timm_model
 from pixtree.models.vit import PixtreeViT
@@ -20,6 +22,7 @@ def coarsen(
     compute: float | None = None,
     *,
     tokens: int | None = None,
+    speed: float | Speed | None = None,
     schedule: Sequence[int] | Schedule | Shape | None = None,
     rule: str | Rule = "tree",
     input_size: int | tuple[int, int] | None = None,
@@ -37,6 +40,8 @@ def coarsen(
     model of the same class.
     compute: share of the model's floating-point operations to use, 0.5 by default; 1.0 merges nothing.
     tokens: instead, as much compute as that many tokens in every block would take.
+    speed: instead, so many times the images per second of the untouched model, measured here for one image at a time with torch's
+        threads; `Speed(1.8, batch=8)` for more at a time. Takes seconds.
     schedule: instead, tokens left after each block; or, with one of the above, a shape such as `ConstantShare(first=2)`.
     rule: which tokens merge, "tree" or the name of a baseline, see `RULES`.
     input_size: resize images to this many pixels a side first, which pays where less than 0.4 of the compute is wanted; `compute`
@@ -50,22 +55,36 @@ def coarsen(
     >>> model(torch.zeros(1, 3, 224, 224)).shape
     torch.Size([1, 10])
     """
-    wanted, chosen = Wanted(compute, tokens, schedule), rule_of(rule, backend)
+    asked = speed if speed is None or isinstance(speed, Speed) else Speed(speed)
+    wanted, chosen = Wanted(compute, tokens, schedule, None if asked is None else asked.times), rule_of(rule, backend)
     if is_of_transformers(model):
         from pixtree.models.huggingface.coarse_tower import coarsened
 
         named = {**model_args, **({"pretrained": True} if pretrained else {})}
         final = (final_tokens, pool, final_layer)
         fast: CoarseViT = coarsened(
-            model, wanted, chosen, input_size, final, backend, named
+            model, wanted, chosen, input_size, final, backend, named, asked
         )  # or rather a model of the class given
         return fast
     if final_tokens is not None:
         raise ValueError(f"final_tokens= is for Hugging Face models, got {final_tokens} with a timm model; give schedule=")
     held = _checked(model, pretrained, model_args)
     size = _size(held, input_size)
-    fitted = wanted.fitted(held_vit(held), stem_flops(held), token_count(held), token_count(held, size), chosen)
+    count = token_count(held, size)
+    if asked is None:
+        fitted = wanted.fitted(held_vit(held), stem_flops(held), token_count(held), count, chosen)
+    else:
+        fitted = wanted.timed(_clock(held, chosen, count, asked.batch), len(held_vit(held).blocks), count)
     return CoarseViT(held, fitted, chosen, size).train(held.training)
+
+
+def _clock(held: Any, rule: Rule, count: int, batch: int) -> Clock:
+    """The times of a model's blocks at this many tokens."""
+    same = CoarseViT(held, Schedule((1.0,) * len(held_vit(held).blocks)), rule)
+    weight = next(held.parameters())
+    images = torch.zeros(batch, same.in_channels, *same.image_size, dtype=weight.dtype, device=weight.device)
+    with evaluating(held):
+        return clock_of(same.vit, rule, same.readers, count, batch, lambda: held(images))
 
 
 def _checked(model: Any, pretrained: bool, model_args: dict[str, Any]) -> Any:

@@ -51,14 +51,19 @@ class Shape(Protocol):
 
 @dataclass(frozen=True)
 class ConstantShare:
-    """Every block from `first` on keeps the same share of its tokens."""
+    """Every block from `first` on, or every so manieth, keeps the same share of its tokens."""
 
     first: int = 2
+    every: int = 1
 
     def __call__(self, strength: float, tokens: int, depth: int) -> tuple[int, ...]:
         """Tokens after each block."""
         kept = 1.0 - 0.5 * strength
-        return _counts([tokens * kept ** max(0, number - self.first + 1) for number in range(depth)], tokens)
+        merges = [max(0, (number - self.first) // self.every + 1) for number in range(depth)]
+        return _counts([tokens * kept**number for number in merges], tokens)
+
+    def __repr__(self) -> str:
+        return f"ConstantShare(first={self.first}{'' if self.every == 1 else f', every={self.every}'})"
 
 
 @dataclass(frozen=True)
@@ -89,20 +94,31 @@ class DecreasingNumber:
         return _counts(found, tokens)
 
 
+class Timed(Protocol):
+    """The seconds that schedules take on this machine, see `coarsening.speed`."""
+
+    def of(self, counts: Sequence[int], tokens: int) -> float:
+        """Seconds with these counts of `tokens` after the blocks."""
+
+    def untouched(self, depth: int) -> float:
+        """Seconds of the model itself."""
+
+
 @dataclass(frozen=True)
 class Wanted:
-    """The compute or the counts that a user asks for, see `coarsen`."""
+    """The compute, the speed or the counts that a user asks for, see `coarsen`."""
 
     compute: float | None = None
     tokens: int | None = None
     schedule: Sequence[int] | Schedule | Shape | None = None
+    speed: float | None = None
 
     def __post_init__(self) -> None:
         fixed = None if callable(self.schedule) else self.schedule
-        named = (("compute", self.compute), ("tokens", self.tokens), ("schedule", fixed))
+        named = (("compute", self.compute), ("tokens", self.tokens), ("speed", self.speed), ("schedule", fixed))
         given = [name for name, value in named if value is not None]
         if len(given) > 1:
-            raise ValueError(f"a model takes compute=, tokens= or counts as schedule=, got {' and '.join(given)}; give one")
+            raise ValueError(f"a model takes compute=, tokens=, speed= or counts as schedule=, got {' and '.join(given)}; give one")
         if self.compute is not None and not 0.0 < self.compute <= 1.0:
             raise ValueError(
                 f"compute is a share of the model's own, above 0 and up to 1, got {self.compute}; ask for example for 0.5"
@@ -121,6 +137,18 @@ class Wanted:
             goal = total_flops(vit, stem, self.tokens, (self.tokens,) * depth) / whole
         shape = self.schedule or default_shape(goal * whole / total_flops(vit, stem, count, (count,) * depth), depth)
         return fitted(shape, count, depth, lambda counts: total_flops(vit, stem, count, counts, rule) / whole, goal)
+
+    def timed(self, clock: Timed, depth: int, count: int) -> Schedule:
+        """The schedule whose forward pass takes `1 / speed` of the untouched model's time."""
+        assert self.speed is not None
+        shape, whole = self.schedule if callable(self.schedule) else default_shape(1.0 / self.speed, depth), clock.untouched(depth)
+        try:
+            return fitted(shape, count, depth, lambda counts: clock.of(counts, count) / whole, 1.0 / self.speed)
+        except ValueError:
+            most = whole / clock.of(shape(1.0, count, depth), count)
+            raise ValueError(
+                f"{shape} reaches {most:.2f} times the speed here, got speed={self.speed}; ask for less, or give larger batches"
+            ) from None
 
     def _fixed(self, schedule: Sequence[int] | Schedule, depth: int, count: int) -> Schedule:
         shares = schedule.shares if isinstance(schedule, Schedule) else schedule
@@ -170,19 +198,27 @@ def linear_weights(module: nn.Module) -> int:
 def total_flops(vit: Any, stem: int, tokens: int, counts: Sequence[int], rule: Rule | None = None) -> int:
     """Floating-point operations of the matrix products for one image, two per multiply-add, from patches to logits.
 
-    counts: tokens after each block. stem: the cost of one token before the blocks. Merging counts too;
-    without a rule it is free. Softmax, norms and comparisons are left out, as usual.
+    counts: tokens after each block. stem: the cost of one token before the blocks. Merging counts too, and the last block of a
+    coarsened model leaves out what no head reads; without a rule it is the untouched model. Softmax, norms and comparisons are left
+    out, as usual.
     """
     prefix, total, left = vit.num_prefix_tokens, stem * tokens, tokens
-    for block, count in zip(vit.blocks, counts, strict=True):
+    for number, (block, count) in enumerate(zip(vit.blocks, counts, strict=True)):
         attention, length = block.attn, prefix + left
         width = attention.num_heads * attention.head_dim
-        total += 2 * linear_weights(attention) * length + 4 * length * length * width
-        total += 2 * linear_weights(block.mlp) * (prefix + count)
-        if rule is not None and count < left:
+        closes = rule is not None and ends_with_prefix(vit) and number == len(counts) - 1
+        after, queries = (prefix, prefix) if closes else (prefix + count, length)
+        total += 2 * linear_weights(attention) * length - 2 * linear_weights(attention.proj) * (length - queries)
+        total += 4 * length * queries * width + 2 * linear_weights(block.mlp) * after
+        if rule is not None and count < left and not closes:
             total += rule.flops(left, count, int(vit.embed_dim), attention.head_dim)
         left = count
     return total + _head_flops(vit, prefix + tokens)
+
+
+def ends_with_prefix(vit: Any) -> bool:
+    """Whether only prefix tokens are read after the last block of a model that gives logits: it then computes no others."""
+    return not hasattr(vit, "head_flops") and pools_prefix(vit) and vit.global_pool != ""
 
 
 def _head_flops(vit: Any, length: int) -> int:

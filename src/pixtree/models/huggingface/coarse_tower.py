@@ -11,6 +11,7 @@ from pixtree.models.coarsening.coarse_vit import TokenTree
 from pixtree.models.coarsening.final_tokens import Final, Folding, VisualTokens, folding_of_regions, folding_of_tree
 from pixtree.models.coarsening.rules import Rule
 from pixtree.models.coarsening.schedules import Schedule, Wanted, total_flops
+from pixtree.models.coarsening.speed import Clock, Speed, clock_of, evaluating
 from pixtree.models.entry import Entry, enter, stem_flops, token_count
 from pixtree.models.huggingface.region_tower import RegionTower
 from pixtree.models.huggingface.tower import Tower
@@ -141,10 +142,11 @@ def coarsened(
     final: tuple[int | None, str, int | None],
     backend: str,
     options: dict[str, Any],
+    speed: Speed | None = None,
 ) -> Any:
     """A model of transformers, or the one in a folder, whose vision tower is coarsened; see `coarsen`.
 
-    final: `final_tokens`, `pool` and `final_layer`.
+    final: `final_tokens`, `pool` and `final_layer`. speed: of the tower, if `wanted` asks for it.
     """
     if options:
         raise ValueError(f"arguments of timm go with a timm name, got {', '.join(options)} with a Hugging Face model; drop them")
@@ -158,12 +160,23 @@ def coarsened(
     count = _tokens(place.tower, trunk)
     if final[0] is not None and wanted == Wanted():
         wanted = Wanted(compute=1.0)
-    schedule = wanted.fitted(trunk, _stem_flops(place.tower, trunk), count, count, rule)
+    if speed is None:
+        schedule = wanted.fitted(trunk, _stem_flops(place.tower, trunk), count, count, rule)
+    else:
+        schedule = wanted.timed(_clock(place, trunk, rule, count, speed.batch), len(trunk.blocks), count)
     chosen = None if final[0] is None else _final(place, final[0], final[1], final[2], schedule.counts(count))
     tower = CoarseTower(place.tower, place.kind, schedule, rule, place.readers, chosen, backend).train(place.tower.training)
     if reading.get("image_mean") and reading.get("image_std"):
         tower.vit.pixels = tuple(reading["image_mean"]), tuple(reading["image_std"])
     return with_tower(held, place.path, tower)
+
+
+def _clock(place: Place, trunk: Trunk, rule: Rule, count: int, batch: int) -> Clock:
+    """The times of a tower's layers."""
+    weight = trunk.projection.weight
+    images = weight.new_zeros((batch, weight.shape[1], *trunk.image_size))
+    with evaluating(place.tower):
+        return clock_of(trunk, rule, place.readers, count, batch, lambda: place.tower(images))
 
 
 def _final(place: Place, count: int, pool: str, layer: int | None, counts: tuple[int, ...]) -> Final:

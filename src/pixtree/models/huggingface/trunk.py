@@ -156,7 +156,7 @@ class Trunk:
         grid = images.shape[2] // self.patch, images.shape[3] // self.patch
         if self.kind == "ViTMAEModel":  # in reading order, nothing is masked
             order = torch.arange(grid[0] * grid[1], dtype=torch.float32, device=images.device)
-            tokens = self.embeddings(images, noise=order.expand(len(images), -1), **options)[0]
+            tokens = self.embeddings(images, noise=order.expand(images.shape[0], -1), **options)[0]
         else:
             tokens = self.embeddings(images, **options)
         places = sides = rope = None

@@ -4,8 +4,6 @@ A batch is one call. A round looks again only at clusters that have merged or wh
 the clusters that have just been made, and find what a whole new search would.
 """
 
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor

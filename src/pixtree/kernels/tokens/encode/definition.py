@@ -26,7 +26,7 @@ def encode(images: Tensor, layers: EncoderLayers) -> Tensor:
             f"the encoder takes (B, C, H, W) of {layers.lift.shape[1]} channels, got shape {tuple(images.shape)}; convert them"
         )
     lift, offset = layers.lift.flatten(1), layers.offset[:, None, None]
-    features = offset.expand(len(images), -1, *images.shape[2:]) if layers.first is None else context(images, layers) + offset
+    features = offset.expand(images.shape[0], -1, *images.shape[2:]) if layers.first is None else context(images, layers) + offset
     for channel, weight in zip(images.unbind(1), lift.unbind(1), strict=True):
         features = features + weight[:, None, None] * channel[:, None]
     return features * sigmoid(features) if layers.activation else features

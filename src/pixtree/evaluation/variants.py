@@ -95,6 +95,8 @@ def model_in(folder: Path) -> Any:
     if not (folder / CONFIG).is_file():
         raise FileNotFoundError(f"expected a folder with {CONFIG} and {WEIGHTS}, got {str(folder)!r} without; check the path")
     config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    if config.get("kind") == "coarsened":
+        return CoarseViT.from_pretrained(folder)
     if config.get("library") == "pixtree":
         return from_pretrained(folder)
     if "architecture" in config:

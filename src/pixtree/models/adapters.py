@@ -20,7 +20,6 @@ REASONS = {
     "Beit": "its relative positions exist only between patches of a grid",
     "VisionTransformerRelPos": "its relative positions exist only between patches of a grid",
     "VisionTransformerSAM": "its windows and relative positions exist only on a grid",
-    "FeatureGetterNet": "features_only=True hides the model; create it without, and call forward_intermediates of the result",
     "NaFlexVit": "it has its own way to cut images of any size",
 }
 

@@ -44,7 +44,7 @@ def from_pretrained(source: str | Path, *, revision: str | None = None, token: s
 
     It is in `eval()` and in the precision in which it was saved. Config and weights are compared before the model takes memory.
     """
-    config_path, weights_path = _files(source, revision, token)
+    config_path, weights_path = local_or_hub(source, revision, token)
     from safetensors import SafetensorError, safe_open
     from safetensors.torch import load_file
 
@@ -107,7 +107,7 @@ def config_of(model: PixtreeViT) -> dict[str, Any]:
 def check_fit(config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Refuse a config that does not describe weights of these shapes, by a model of it that has shapes but no memory."""
     most = 2 * sum(math.prod(shape) for shape in shapes.values()) + SPARE  # a table of positions may have been larger
-    architecture = _checked_architecture(config)
+    architecture = checked_architecture(config)
     try:
         with torch.device("meta"):
             model = model_of(config, most)
@@ -122,7 +122,7 @@ def check_fit(config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) 
 def model_of(config: Mapping[str, Any], most: int | None = None) -> PixtreeViT:
     """A model with fresh weights from a config; refused if timm's own part of it has more than `most` values."""
     options = tokenizer_from(config["tokenizer"])
-    vit = timm.create_model(_checked_architecture(config), pretrained=False, **config["model_args"])
+    vit = timm.create_model(checked_architecture(config), pretrained=False, **config["model_args"])
     count = sum(tensor.numel() for tensor in (*vit.parameters(), *vit.buffers()))
     if most is not None and count > most:
         raise ValueError(f"it has {count} values before regions replace its patches, its weights allow {most}")
@@ -143,7 +143,7 @@ def model_of(config: Mapping[str, Any], most: int | None = None) -> PixtreeViT:
     return model
 
 
-def _checked_architecture(config: Mapping[str, Any]) -> str:
+def checked_architecture(config: Mapping[str, Any]) -> str:
     """The name of the timm model; a config from elsewhere must not make timm download anything or open other files."""
     name, own = config["architecture"], signature(timm.create_model).parameters
     if not isinstance(name, str) or not timm.is_model(name):
@@ -191,7 +191,17 @@ def _check_shapes(own: Mapping[str, tuple[int, ...]], given: Mapping[str, tuple[
         raise ValueError(f"weights must fit the config, got other {', '.join(wrong[:3])}; save config and weights together")
 
 
-def _files(source: str | Path, revision: str | None, token: str | None) -> tuple[Path, Path]:
+def checked_shapes(model: Any, given: Mapping[str, tuple[int, ...]], spare: int) -> None:
+    """Refuse weights of other names or shapes than a model's, or a model that is far larger than its weights."""
+    own = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    count, most = (sum(math.prod(shape) for shape in shapes.values()) for shapes in (own, given))
+    if count > 2 * most + spare:
+        raise ValueError(f"the model has {count} values, its weights {most}; save the model again")
+    _check_shapes(own, given)
+
+
+def local_or_hub(source: str | Path, revision: str | None, token: str | None) -> tuple[Path, Path]:
+    """The files of the config and the weights, in a folder or downloaded from the Hugging Face Hub."""
     folder = Path(source)
     if folder.is_dir():
         missing = [name for name in (CONFIG, WEIGHTS) if not (folder / name).is_file()]

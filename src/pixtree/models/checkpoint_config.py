@@ -35,7 +35,7 @@ def parsed_config(content: bytes, name: str) -> dict[str, Any]:
         Config.model_validate(config)
     except ValidationError as error:
         raise ValueError(
-            f"expected a config that pixtree has written, got {_first(error)} in {name}; save the model again"
+            f"expected a config that pixtree has written, got {first_fault(error)} in {name}; save the model again"
         ) from None
     return config
 
@@ -81,10 +81,10 @@ def _typed(kind: type[Any], values: Mapping[str, Any]) -> Any:
     try:
         return TypeAdapter(kind).validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
-        raise ValueError(_first(error)) from None
+        raise ValueError(first_fault(error)) from None
 
 
-def _first(error: ValidationError) -> str:
+def first_fault(error: ValidationError) -> str:
     """The first fault as words on one line."""
     fault = error.errors(include_url=False)[0]
     place = ".".join(str(part) for part in fault["loc"])

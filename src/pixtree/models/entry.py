@@ -1,6 +1,8 @@
 """The input of the first block: from images to tokens, for timm's patch models and for retrofits."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -17,15 +19,20 @@ class Entry(NamedTuple):
     """tokens: (B, K + N, D) before the first block. rope: rotary embedding of the N tokens or None.
 
     places: (B or 1, N, 2) in patches, sides: (2,) of the image in patches; both None without rotary positions.
-    base: (B or 1, H, W) int64, the token of every pixel. grid: rows and columns of patches.
+    of_pixels: makes `base`, which logits do not need. grid: rows and columns of patches.
     """
 
     tokens: Tensor
     rope: Tensor | None
     places: Tensor | None
     sides: Tensor | None
-    base: Tensor
+    of_pixels: Callable[[], Tensor]
     grid: Grid
+
+    @property
+    def base(self) -> Tensor:
+        """The token of every pixel, (B or 1, H, W) int64."""
+        return self.of_pixels()
 
 
 def held_vit(model: Any) -> Any:
@@ -70,8 +77,11 @@ def _of_patches(vit: Any, images: Tensor, input_size: Grid | None) -> Entry:
         tokens, rope = _resized(vit, images, input_size, grid), None
     # Where images were resized, a pixel's token is that of the cell of the grid that it falls into.
     cell = (patch, patch) if input_size is None else (height / grid[0], width / grid[1])
-    down, across = (cells(length, side, images.device) for length, side in zip((height, width), cell, strict=True))
-    base = (down[:, None] * grid[1] + across)[None]
+
+    def base() -> Tensor:
+        down, across = (cells(length, side, images.device) for length, side in zip((height, width), cell, strict=True))
+        return (down[:, None] * grid[1] + across)[None]
+
     places = sides = None
     if getattr(vit, "rope", None) is not None:
         numbers = torch.arange(grid[0] * grid[1], device=images.device)
@@ -114,7 +124,7 @@ def _of_regions(model: RegionInput, images: Tensor) -> Entry:
     if sequence.rope is not None:
         places, sides = places_of_regions(labels, tokens.features.shape[1], patch, tokens.backend)
     started = model.started(sequence.rows)
-    return Entry(started, sequence.rope, places, sides, labels.to(torch.int64), patch_grid(labels, patch))
+    return Entry(started, sequence.rope, places, sides, partial(labels.to, torch.int64), patch_grid(labels, patch))
 
 
 def on_patches(model: Any, tokens: Tensor, entry: Entry) -> Tensor:

@@ -10,6 +10,8 @@ import torch
 from torch import nn
 
 from pixtree.models.adapters import MODULES, REASONS, SUPPORTED, Stem, check_module, is_of_transformers, stem_of, without_stem
+from pixtree.models.downloads import check_download
+from pixtree.models.feature_getters import around, wrapped
 from pixtree.models.patch_grids import positions_of
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
@@ -65,14 +67,16 @@ def retrofit(
 
         of_regions: PixtreeViT = retrofitted(model, wanted, pretrained, model_args)  # or rather a model of the class given
         return of_regions
-    vit = timm_model(model, pretrained, model_args)
+    found = timm_model(model, pretrained, model_args)
+    vit = wrapped(found)
     stem, config = stem_of(vit), getattr(vit, "pretrained_cfg", None) or {}
     built, engine = wanted.built(stem, config)
     name = model if isinstance(model, str) else str(config.get("architecture", ""))
     result = PixtreeViT(built, without_stem(vit), engine, name)
     result.image_size = (stem.grid[0] * stem.patch, stem.grid[1] * stem.patch)
-    result.model_args = dict(model_args) if isinstance(model, str) else None
-    return result.train(vit.training)
+    result.model_args = dict(model_args) if isinstance(model, str) and vit is found else None
+    finished: PixtreeViT = around(found, result.train(vit.training))  # or rather timm's wrapper, with features_only=True
+    return finished
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,11 +129,14 @@ def _budget(tokens: int | None, budget: TokenBudget | None, partitioner: str | P
 
 
 def timm_model(model: str | nn.Module, pretrained: bool, model_args: Mapping[str, Any], verb: str = "retrofitted") -> Any:
-    """A timm model by name, or a copy of a module; refused with the reason if it is not supported. verb: what is done with it."""
+    """A timm model by name, or a copy of a module; refused with the reason if it is not supported. verb: what is done with it.
+
+    With features_only=True it is timm's wrapper, see `feature_getters`.
+    """
     if not isinstance(model, str):
         if model_args or pretrained:
             raise ValueError(f"timm arguments go with a name, got {', '.join(model_args) or 'pretrained'} with a module; drop them")
-        check_module(model, verb)
+        check_module(wrapped(model), verb)
         return deepcopy(model)
     known = model.partition(".")[0]
     if not model.startswith(("hf-hub:", "hf_hub:", "local-dir:")):
@@ -142,8 +149,10 @@ def timm_model(model: str | nn.Module, pretrained: bool, model_args: Mapping[str
                 (why for kind, why in NAMED.items() if kind in known), "it is not a plain Vision Transformer over patches"
             )
             raise ValueError(f"{model} cannot be {verb}: {reason}; supported are {SUPPORTED}")
+    if pretrained:
+        check_download(model)
     vit = timm.create_model(model, pretrained=pretrained, **model_args)
-    check_module(vit, verb)
+    check_module(wrapped(vit), verb)
     return vit
 
 

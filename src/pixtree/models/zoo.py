@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import nn
 
+from pixtree.models.downloads import check_download
 from pixtree.models.retrofit import retrofit
 from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
@@ -73,6 +74,8 @@ def named_model(name: str, weights: str | Path | None = None) -> Any:
         raise FileNotFoundError(f"expected a .safetensors file of weights, found none at {str(weights)!r}; check the path")
     if not timm.list_models(name.partition(".")[0]):
         raise ValueError(f"expected the name of a timm model, got {name!r}; timm.list_models lists them")
+    if weights is None:
+        check_download(name)
     model = timm.create_model(name, pretrained=weights is None).eval()
     if weights is not None:
         load_weights(model, name, Path(weights))

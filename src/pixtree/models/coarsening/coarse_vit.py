@@ -72,6 +72,7 @@ class CoarseViT(LikeTimm):
         self.pretrained_cfg = getattr(model, "pretrained_cfg", {})
         self.default_cfg = self.pretrained_cfg
         self.feature_info = model.feature_info
+        self.model_args: dict[str, Any] | None = None  # of timm.create_model, where a name was given
 
     @property
     def vit(self) -> Any:
@@ -147,6 +148,19 @@ class CoarseViT(LikeTimm):
         if self.input_size is not None:
             raise ValueError(f"this model resizes its images to {self.input_size}, got img_size={img_size}; coarsen it anew")
         self.model.set_input_size(img_size, patch_size)
+
+    def save_pretrained(self, folder: Any) -> None:
+        """Write config.json and model.safetensors into a folder; `from_pretrained` reads them, schedule included."""
+        from pixtree.models.coarsening.checkpoint import save_coarse
+
+        save_coarse(self, folder)
+
+    @classmethod
+    def from_pretrained(cls, source: Any, **options: Any) -> "CoarseViT":
+        """Read what `save_pretrained` wrote, from a folder or from the Hugging Face Hub."""
+        from pixtree.models.coarsening.checkpoint import load_coarse
+
+        return load_coarse(source, **options)
 
     def no_weight_decay(self) -> set[str]:
         """Parameters that weight decay must leave alone: those of the model that is held."""

@@ -13,6 +13,7 @@ from pixtree.models.coarsening.rules import Rule, rule_of
 from pixtree.models.coarsening.schedules import Schedule, Shape, Wanted
 from pixtree.models.coarsening.speed import Clock, Speed, clock_of, evaluating
 from pixtree.models.entry import held_vit, stem_flops, token_count
+from pixtree.models.feature_getters import around, wrapped
 from pixtree.models.retrofit import timm_model
 from pixtree.models.vit import PixtreeViT
 
@@ -68,14 +69,18 @@ def coarsen(
         return fast
     if final_tokens is not None:
         raise ValueError(f"final_tokens= is for Hugging Face models, got {final_tokens} with a timm model; give schedule=")
-    held = _checked(model, pretrained, model_args)
+    found = _checked(model, pretrained, model_args)
+    held = wrapped(found)
     size = _size(held, input_size)
     count = token_count(held, size)
     if asked is None:
         fitted = wanted.fitted(held_vit(held), stem_flops(held), token_count(held), count, chosen)
     else:
         fitted = wanted.timed(_clock(held, chosen, count, asked.batch), len(held_vit(held).blocks), count)
-    return CoarseViT(held, fitted, chosen, size).train(held.training)
+    result = CoarseViT(held, fitted, chosen, size).train(held.training)
+    result.model_args = dict(model_args) if isinstance(model, str) and held is found else None
+    coarse: CoarseViT = around(found, result)  # or rather timm's wrapper, with features_only=True
+    return coarse
 
 
 def _clock(held: Any, rule: Rule, count: int, batch: int) -> Clock:
@@ -95,8 +100,8 @@ def _checked(model: Any, pretrained: bool, model_args: dict[str, Any]) -> Any:
     if isinstance(model, str):
         model = timm_model(model, pretrained, model_args, "coarsened")
     elif not isinstance(model, PixtreeViT):
-        check_module(model, "coarsened")
-    check_blocks(held_vit(model))
+        check_module(wrapped(model), "coarsened")
+    check_blocks(held_vit(wrapped(model)))
     return model
 
 

@@ -141,7 +141,8 @@ class Wanted:
     def timed(self, clock: Timed, depth: int, count: int) -> Schedule:
         """The schedule whose forward pass takes `1 / speed` of the untouched model's time."""
         assert self.speed is not None
-        shape, whole = self.schedule if callable(self.schedule) else default_shape(1.0 / self.speed, depth), clock.untouched(depth)
+        shape = self.schedule if callable(self.schedule) else default_shape(1.0 / self.speed, depth)
+        whole = clock.untouched(depth) * (1.0 + 1e-9)  # sums differ by rounding
         try:
             return fitted(shape, count, depth, lambda counts: clock.of(counts, count) / whole, 1.0 / self.speed)
         except ValueError:

@@ -165,12 +165,13 @@ class Trunk:
             places = torch.stack((numbers // grid[1], numbers % grid[1]), dim=-1).to(torch.float32)[None]
             sides = filled(grid, places)
             rope = rotary_at(self.rope, places, sides)
-        # Convolutions leave out the pixels that fill no patch; they belong to the nearest one.
-        down, across = (
-            cells(length, self.patch, images.device).clamp_max(side - 1)
-            for length, side in zip(images.shape[2:], grid, strict=True)
-        )
-        return Entry(self.started(tokens), rope, places, sides, (down[:, None] * grid[1] + across)[None], grid)
+        shape, device = images.shape[2:], images.device
+
+        def base() -> Tensor:  # convolutions leave out the pixels that fill no patch; they belong to the nearest one
+            down, across = (cells(length, self.patch, device).clamp_max(side - 1) for length, side in zip(shape, grid, strict=True))
+            return (down[:, None] * grid[1] + across)[None]
+
+        return Entry(self.started(tokens), rope, places, sides, base, grid)
 
     def started(self, tokens: Tensor) -> Tensor:
         """The step between embedded tokens and the first layer."""

@@ -1,7 +1,8 @@
 """ONNX files in onnxruntime: the outputs of the model, and images/s beside torch.
 
-`python benchmarks/onnx_runtime.py --images FOLDER --weights FOLDER --files FOLDER -o FILE`. Files that are in FOLDER are taken up again; writing
-one takes minutes. The folder of images holds images/ and labels.csv; that of weights <model>.fp16.safetensors with timm's key names.
+`python benchmarks/onnx_runtime.py --images FOLDER --weights FOLDER --files FOLDER -o FILE`. ONNX files that are there are taken up
+again; writing one takes minutes. The folder of images holds images/ and labels.csv; that of weights <model>.fp16.safetensors with
+timm's key names.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from pixtree.models.timm_import import timm
 from pixtree.models.vit import PixtreeViT
 
 NEAR, LEAST_EQUAL = 1e-4, 98
-BATCHES = (1, 8, 32)
+BATCHES, RUNTIMES = (1, 8, 32), {"ort": "onnxruntime", "torch": "torch"}
 SIGLIP = {"embed_dim": 192, "depth": 12, "num_heads": 3, "num_classes": 1000}  # the size of ViT-Tiny, no class token
 COLUMNS = [
     ["model", "Model", ""],
@@ -158,9 +159,9 @@ def main() -> None:
         "columns": COLUMNS,
         "rows": rows,
         "notes": [
-            f"{len(pixels)} photos of {options.images.name}, one at a time; differences of logits, relative to the largest where that is "
-            f"above 1. Images/s on {options.threads} threads, both in turns, median of {options.rounds} rounds. onnxruntime gets the "
-            "regions of a retrofit; torch makes them.",
+            f"{len(pixels)} photos of {options.images.name}, one at a time; differences of logits, relative to the largest where "
+            f"that is above 1. Images/s on {options.threads} threads, both in turns, median of {options.rounds} rounds. "
+            "onnxruntime gets the regions of a retrofit; torch makes them.",
         ],
         "bars": [
             {

@@ -54,6 +54,10 @@ CHAPTERS = (
             "coarsen_speed",
             "coarsen_schedules",
             "coarsen*",
+            "tower_tokens",
+            "tower_twins",
+            "tower*",
+            "onnx*",
             "efficiency",
             "overlap",
             "gpu_hours",
@@ -168,6 +172,10 @@ WORDS = {
     "coarsen": "The same on 1,000 photos, with more methods. Where it disagrees with 5,000 photos, it is the smaller sample.",
     "coarsen_speed": "Shows images per second on a CPU. ToMe's merging is cheaper than ours; its accuracy is in the tables above.",
     "coarsen_schedules": "Shows how each method's schedule was chosen, for ours and the others alike.",
+    "tower_tokens": "Shows what tokens of two tiny towers keep of their features and of the class token's attention. It does not "
+    "show what a language model answers with them.",
+    "tower_twins": "Shows that the model of transformers and that of timm, with the same weights, merge the same tokens.",
+    "onnx_runtime": "Shows that files give the outputs of the models, and which of the two runs them faster on a CPU.",
     "efficiency": "Shows speed against patch models on a CPU with random weights; accuracy plays no part.",
     "overlap": "Shows that data-loader workers can do the cutting. On two cores the images per second stay the same.",
     "camvid": "Shows the same tiny backbone with four kinds of tokens, after minutes of training on 100 images. It shows the order "

@@ -71,7 +71,18 @@ SURFACE = {
 }
 PACKAGES = {
     "models": [
-        *("Backbone", "CoarseViT", "PixtreeViT", "Segmenter", "TokenSequence", "WithPartition", "best_schedule", "coarsen"),
+        *(
+            "Backbone",
+            "CoarseViT",
+            "ConstantShare",
+            "EverySecond",
+            "PixtreeViT",
+            "Segmenter",
+            "Speed",
+            "TokenSequence",
+            "WithPartition",
+        ),
+        *("best_schedule", "coarsen"),
         *("collate_partitions", "cut_ahead", "export_onnx", "from_pretrained", "named_model", "retrofit", "scratch", "tower_of"),
     ],
     "partitioners": ["NAMES", "Baseline", "name_of", "partitioner"],

@@ -13,7 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 import pixtree
-from pixtree.models.coarsening import RULES, ConstantNumber, ConstantShare, DecreasingNumber, Speed, best_schedule
+from pixtree.models.coarsening import RULES, ConstantNumber, ConstantShare, DecreasingNumber, EverySecond, Speed, best_schedule
 from pixtree.models.coarsening.blocks import attend, think
 from pixtree.models.coarsening.schedules import Wanted
 from pixtree.models.coarsening.speed import Clock
@@ -102,7 +102,9 @@ def test_compute_is_what_torch_counts(name):
 
 
 @pytest.mark.parametrize(
-    "shape", [ConstantShare(0), ConstantShare(1), ConstantShare(0, every=2), ConstantNumber(0), DecreasingNumber(0)], ids=str
+    "shape",
+    [ConstantShare(0), ConstantShare(1), EverySecond(0), ConstantShare(0, every=2), ConstantNumber(0), DecreasingNumber(0)],
+    ids=str,
 )
 @pytest.mark.parametrize("compute", [0.9, 0.7, 0.5])
 def test_schedules_come_near_the_compute_from_below(shape, compute):

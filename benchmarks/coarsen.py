@@ -19,7 +19,7 @@ from retrofit import dataset, logits, normalised, patch_model
 from torch import Tensor, nn
 
 import pixtree
-from pixtree.models.coarsening import ConstantNumber, ConstantShare, DecreasingNumber, best_schedule
+from pixtree.models.coarsening import ConstantNumber, ConstantShare, DecreasingNumber, EarlyShare, EverySecond, best_schedule
 from pixtree.models.coarsening.schedules import total_flops
 from pixtree.models.entry import stem_flops
 
@@ -39,7 +39,14 @@ NAMES = {
     "random": "random pairs",
     "smaller": "smaller input",
 }
-SHAPES = (*(ConstantShare(first) for first in (0, 1, 2, 3)), ConstantNumber(0), DecreasingNumber(0))
+SHAPES = (
+    *(ConstantShare(first) for first in (0, 1, 2, 3)),
+    *(EarlyShare(first) for first in (1, 2, 3)),
+    EverySecond(2),
+    ConstantNumber(0),
+    DecreasingNumber(0),
+)
+KEPT = 0.978  # of the untouched model's top-1 at half the compute
 BATCH = 50
 CHOICE_COLUMNS = [
     ["rule", "Merging", ""],
@@ -71,7 +78,7 @@ def choose(options: argparse.Namespace) -> dict:
     for name in options.models:
         model = patch_model(name, options.weights)
         batches = normalised(images, model).split(BATCH)
-        for compute in COMPUTES:
+        for compute in options.computes:
             for rule in options.rules:
                 for size in SIZES.get(compute, ()) if rule.endswith("-small") else (None,):
                     kind = rule.partition("-")[0]
@@ -215,7 +222,8 @@ def report(options: argparse.Namespace) -> dict:
             "arithmetic in float32. Compute counts the operations of all matrix products, those that decide what merges included, "
             "against the untouched model. Standard errors are those of the paired differences in top-1 to pixtree.",
             "All rules run at the same place of a block, average rows by size and bias keys by the logarithm of the size. Each has "
-            "the schedule, of six, that changed the models' answers least on photos of imagenet_sample; random pairs have ours.",
+            f"the schedule, of {len(SHAPES)}, that changed the models' answers least on photos of imagenet_sample; random pairs "
+            "have ours. In the last block all compute the class token only.",
             *([options.note] if options.note else []),
         ],
         "bars": bars(rows),
@@ -228,10 +236,12 @@ def bars(rows: list[dict]) -> list[dict]:
     for name in dict.fromkeys(row["model"] for row in rows):
         for compute in (0.5, 0.3):
             near = [row for row in rows if row["model"] == name and abs(row["compute"] - compute) < 0.03]
+            if not near:  # that compute was not asked for
+                continue
             ours = next(row for row in near if row["lead"] is None)
             if compute == 0.5:
-                bar = {"what": f"{name}, half the compute: share of top-1", "wanted": "≥ 0.965", "found": ours["kept"]}
-                found.append({**bar, "met": "yes" if ours["kept"] >= 0.965 else "no"})
+                bar = {"what": f"{name}, half the compute: share of top-1", "wanted": f"≥ {KEPT}", "found": ours["kept"]}
+                found.append({**bar, "met": "yes" if ours["kept"] >= KEPT else "no"})
             others = [row for row in near if row["leads"] is not None and not row["method"].startswith("pixtree")]
             least = min((row["leads"], row["method"]) for row in others)
             bar = {

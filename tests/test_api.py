@@ -31,7 +31,7 @@ SURFACE = {
     "Tokenizer.pretrained": ["budget", "changes"],
     "Ward": ["length_exponent"],
     "coarsen": [
-        *("model", "compute", "tokens", "schedule", "rule", "input_size", "final_tokens", "pool", "final_layer"),
+        *("model", "compute", "tokens", "speed", "schedule", "rule", "input_size", "final_tokens", "pool", "final_layer"),
         *("backend", "pretrained", "model_args"),
     ],
     "hierarchy": ["image", *TREE, "mask", *READING, "backend", "words"],

@@ -4,7 +4,7 @@ from pixtree.models.coarsening.coarse_vit import CoarseViT, TokenTree
 from pixtree.models.coarsening.coarsen import coarsen
 from pixtree.models.coarsening.rules import RULES, Rule, Seen
 from pixtree.models.coarsening.schedule_search import best_schedule
-from pixtree.models.coarsening.schedules import ConstantNumber, ConstantShare, DecreasingNumber, EverySecond, Schedule
+from pixtree.models.coarsening.schedules import ConstantNumber, ConstantShare, DecreasingNumber, EarlyShare, EverySecond, Schedule
 from pixtree.models.coarsening.speed import Speed
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "ConstantNumber",
     "ConstantShare",
     "DecreasingNumber",
+    "EarlyShare",
     "EverySecond",
     "Rule",
     "Schedule",

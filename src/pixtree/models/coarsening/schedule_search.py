@@ -9,10 +9,19 @@ from torch import Tensor
 
 from pixtree.models.coarsening.coarsen import coarsen
 from pixtree.models.coarsening.rules import Rule
-from pixtree.models.coarsening.schedules import ConstantNumber, ConstantShare, DecreasingNumber, EverySecond, Schedule, Shape
+from pixtree.models.coarsening.schedules import (
+    ConstantNumber,
+    ConstantShare,
+    DecreasingNumber,
+    EarlyShare,
+    EverySecond,
+    Schedule,
+    Shape,
+)
 
 SHAPES: tuple[Shape, ...] = (
     *(ConstantShare(first) for first in (0, 1, 2, 3)),
+    *(EarlyShare(first) for first in (1, 2, 3)),
     *(EverySecond(first) for first in (1, 2, 3)),
     *(ConstantNumber(first) for first in (0, 2)),
     *(DecreasingNumber(first) for first in (0, 2)),

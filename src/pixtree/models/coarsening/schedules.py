@@ -67,6 +67,22 @@ class ConstantShare:
 
 
 @dataclass(frozen=True)
+class EarlyShare:
+    """Every block from `first` on keeps a share of its tokens; the three blocks after the first merge more than the others."""
+
+    first: int = 2
+
+    def __call__(self, strength: float, tokens: int, depth: int) -> tuple[int, ...]:
+        """Tokens after each block."""
+        kept, total, wanted = 1.0 - 0.5 * strength, 0.0, []
+        for number in range(depth):
+            since = number - self.first
+            total += 0.0 if since < 0 else (0.8, 1.4, 1.3, 1.2)[since] if since < 4 else 1.0
+            wanted.append(tokens * kept**total)
+        return _counts(wanted, tokens)
+
+
+@dataclass(frozen=True)
 class EverySecond:
     """Blocks `first` and the one after it merge a little and twice as much, then every second block the same, larger share.
 

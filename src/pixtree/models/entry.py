@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -124,7 +123,7 @@ def _of_regions(model: RegionInput, images: Tensor) -> Entry:
     if sequence.rope is not None:
         places, sides = places_of_regions(labels, tokens.features.shape[1], patch, tokens.backend)
     started = model.started(sequence.rows)
-    return Entry(started, sequence.rope, places, sides, partial(labels.to, torch.int64), patch_grid(labels, patch))
+    return Entry(started, sequence.rope, places, sides, lambda: labels.to(torch.int64), patch_grid(labels, patch))
 
 
 def on_patches(model: Any, tokens: Tensor, entry: Entry) -> Tensor:

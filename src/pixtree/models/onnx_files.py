@@ -63,7 +63,8 @@ def check_exportable(model: nn.Module) -> None:
     name = type(model).__name__
     if isinstance(model, PixtreeViT):
         token_count(model)  # refuses counts that differ between images
-        return check_aggregation(model.tokenizer.options, "an ONNX file's second input")
+        check_aggregation(model.tokenizer.options, "an ONNX file's second input")
+        return
     held: Any = (
         model if isinstance(model, CoarseViT) else next((one for one in model.modules() if isinstance(one, CoarseTower)), None)
     )
@@ -78,7 +79,6 @@ def check_exportable(model: nn.Module) -> None:
         raise ValueError(f"only the rules tree and atc have an ONNX form, got {type(held.rule).__name__}; coarsen with one")
     if isinstance(held, CoarseTower) and held.final is not None:
         raise ValueError("final_tokens= has no ONNX form, got a tower with it; export one that was coarsened with schedule=")
-    return None
 
 
 def _shape(model: nn.Module) -> tuple[int, int, int]:

@@ -18,6 +18,7 @@ from pixtree.kernels.tokens.encode import EncoderLayers
 from pixtree.kernels.tokens.positions.definition import KERNELS
 from pixtree.kernels.tokens.sample.compiled import grouped
 from pixtree.kernels.tree import MOST_LEVELS, Cost, Energy, MergeRule, Place
+from pixtree.kernels.tree.choice import Choice
 from pixtree.kernels.tree.criterion import Penalty, Scoring
 
 DEFINED, COMPILED = kernels_for("torch"), kernels_for("numba")
@@ -251,6 +252,16 @@ UNTWINNED: dict[str, Callable[[], list[tuple[object, ...]]]] = {
     "coordinates": lambda: [(SHAPE, 2.0)],
     "cut_batch": lambda: [
         (IMAGE[None], random(1, 2, 99).float(), 3.0, 9, colour, 1.0 * colour, MergeRule(), colour) for colour in (True, False)
+    ],
+    "choose_batch": lambda: [
+        (IMAGE[None].repeat(2, 1, 1, 1), random(2, 1, 99).float(), 3.0, choice, colour, 1.0 * colour, MergeRule(), levels)
+        for colour, levels in ((True, True), (False, False))
+        for scoring in (Scoring(Penalty.AIC, 0.1, 0.0, True),)
+        for choice in (
+            Choice(None, level=2),
+            Choice(scoring, at_most=5),
+            *(Choice(scoring, 10.0, pixelwise) for pixelwise in (True, False)),
+        )
     ],
     "lightness": lambda: [(IMAGE[:1],)],
     "pixel_edges": lambda: [(MASK,)],

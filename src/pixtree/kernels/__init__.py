@@ -25,6 +25,7 @@ from pixtree.kernels.tokens.sample import definition as _sample
 from pixtree.kernels.tokens.segments import definition as _segments
 from pixtree.kernels.tree.attributes import definition as _attributes
 from pixtree.kernels.tree.build import definition as _build
+from pixtree.kernels.tree.choice import definition as _choice
 from pixtree.kernels.tree.criterion import definition as _criterion
 from pixtree.kernels.tree.cut import definition as _cut
 from pixtree.kernels.tree.pixelwise import definition as _pixelwise
@@ -71,6 +72,7 @@ class Kernels:
     select_largest = staticmethod(_cut.select_largest)
     exact_cut = staticmethod(_prune.exact_cut)
     cut_batch = _prune.cut_batch  # a method, since it calls other functions of the backend
+    choose_batch = _choice.choose_batch  # likewise
     pixelwise_cut = staticmethod(_pixelwise.pixelwise_cut)
     flat_zones = staticmethod(_zones.flat_zones)
     equal_components = staticmethod(_zones.equal_components)

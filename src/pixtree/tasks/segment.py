@@ -15,7 +15,7 @@ from pixtree.runtime import transfer
 from pixtree.runtime.backend import trees_on_host
 from pixtree.trees.build import hierarchy_of_image, partition_images
 from pixtree.trees.criteria import Criterion
-from pixtree.trees.cuts import Budget, Exactly, Relax, budget_of, checked_relax
+from pixtree.trees.cuts import Budget, Exactly, Relax, budget_of, checked_relax, choice_of
 from pixtree.trees.hierarchy import Hierarchy
 from pixtree.trees.options import Similarity, TreeOptions, named
 from pixtree.trees.partition import Partition
@@ -139,7 +139,8 @@ def segment(
     if words:
         _refuse("segment", words)
     wanted, relax = budget_of(tokens=tokens, criterion=criterion, at_most=at_most, level=level, budget=budget), checked_relax(relax)
-    if isinstance(image, Tensor) and isinstance(wanted, Exactly) and mask is None and not relax and partitioner is None:
+    in_batches = isinstance(wanted, Exactly) or choice_of(wanted) is not None
+    if isinstance(image, Tensor) and in_batches and mask is None and not relax and partitioner is None:
         backend = cutting(backend, image.device)
     near, mask = _on_host(image, mask, backend)
     pixels, inside = checked_inside(near, mask, channel_axis=channel_axis, window=window, page=page)

@@ -9,13 +9,13 @@ import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from pixtree.kernels import Kernels, kernels_for, operators
-from pixtree.kernels.image.planes import UNIT, checked_planes
+from pixtree.kernels.image.planes import UNIT
+from pixtree.kernels.proof import cutting
 from pixtree.kernels.tree import MOST_LEVELS, Cost, MergeRule
 from pixtree.runtime.threads import each
 from pixtree.runtime.transfer import on_host, scalar
 from pixtree.trees.build import hierarchy_of_planes
-from pixtree.trees.criteria import Criterion, pixelwise_scoring
-from pixtree.trees.cuts import Budget, Exactly, cut_labels, is_whole
+from pixtree.trees.cuts import Budget, Exactly, choice_of, cut_labels, is_whole
 from pixtree.trees.options import TreeOptions, coordinate_unit
 from pixtree.trees.partition import Partition
 
@@ -193,14 +193,18 @@ def cut_batch(
     learned = distance.of_features(features).detach().to(torch.float32)
     batch, shape, pixels = len(images), (int(images.shape[2]), int(images.shape[3])), learned.shape[2]
     rows: tuple[int, bool] = (0, True)
-    # A criterion does not see coordinates, so planes with coordinates are cut by way of the whole tree.
-    criterion = budget if isinstance(budget, Criterion) and not distance.unit else None
-    scoring = None if criterion is None else pixelwise_scoring(criterion)
+    choice = choice_of(budget)
+    if choice is not None:
+        backend = cutting(backend, images.device)
 
     def of_batch(images: Tensor, learned: Tensor, scale: Tensor, precision: Tensor) -> list[Tensor]:
         nonlocal rows
         grown = rule.at(precision, distance.plane_unit).rule
         kernels, places = kernels_for(backend, learned.device), distance.coordinates(images)
+        if choice is not None:
+            made = kernels.choose_batch(images, learned, scale, choice, distance.sees_colour, distance.unit, grown, levels)
+            rows = Partition(made.labels).rows
+            return [*made] if levels else [made.labels]
         fixed = learned.new_empty((batch, distance.fixed_count(images), pixels)) if levels else None
         kept = learned.new_empty((batch, 4, 2 * pixels + MOST_LEVELS), dtype=torch.int32) if levels else None
 
@@ -208,9 +212,6 @@ def cut_batch(
             seen = distance.colours(images[number], kernels)
             part = None if fixed is None else fixed[number]
             planes = kernels.distance_planes(seen, learned[number], shape, distance.unit, scale, part)
-            if criterion is not None and scoring is not None:
-                planes, floor = checked_planes(planes, shape, grown.floor, kernels.all_within), criterion.floor
-                return kernels.pixelwise_cut(planes, shape, grown, scoring, floor, None if kept is None else kept[number])
             tree = hierarchy_of_planes(planes, shape, grown, coordinates=places, picks=levels, backend=backend)
             if kept is not None:
                 kernels.tree_levels(tree.tree, kept[number])

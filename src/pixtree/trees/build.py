@@ -11,7 +11,7 @@ from pixtree.kernels.image.planes import checked_planes
 from pixtree.kernels.tree import ExactCut, MergeRule, Place
 from pixtree.kernels.tree.zones import Zones
 from pixtree.runtime.threads import each
-from pixtree.trees.cuts import Budget, Exactly, Relax, block_counts, checked_count, cut, detailed, relaxed
+from pixtree.trees.cuts import Budget, Exactly, Relax, block_counts, checked_count, choice_of, cut, detailed, relaxed
 from pixtree.trees.hierarchy import Hierarchy
 from pixtree.trees.options import TreeOptions, coordinate_unit
 from pixtree.trees.partition import Partition
@@ -117,11 +117,16 @@ def partition_images(
 
     Images run in threads (`PIXTREE_THREADS`), or all at once on a device; the result does not depend on it.
     """
-    if mask is None and not relax and isinstance(budget, Exactly):
+    choice = choice_of(budget)
+    if mask is None and not relax:
         pixels = int(images.shape[2] * images.shape[3])
         nothing, unit = images.new_empty((len(images), 0, pixels), dtype=torch.float32), coordinate_unit(options.compactness)
-        kernels, count = kernels_for(backend, images.device), checked_count(budget.count, pixels)
-        return Partition(kernels.cut_batch(images, nothing, 1.0, count, True, unit, options.rule, False).labels)
+        kernels = kernels_for(backend, images.device)
+        if choice is not None:
+            return Partition(kernels.choose_batch(images, nothing, 1.0, choice, True, unit, options.rule, False).labels)
+        if isinstance(budget, Exactly):
+            count = checked_count(budget.count, pixels)
+            return Partition(kernels.cut_batch(images, nothing, 1.0, count, True, unit, options.rule, False).labels)
 
     def labels_of(image: Tensor) -> Tensor:
         planes, shape, coordinates = image_planes(image, options.compactness, backend)

@@ -116,12 +116,6 @@ def scoring_of(criterion: Criterion) -> Scoring:
     return Scoring(PENALTIES[criterion.name], criterion.penalty, criterion.single_volume, criterion.nodes == "levels")
 
 
-def pixelwise_scoring(criterion: Criterion) -> Scoring | None:
-    """The same for a criterion whose cut needs levels alone and no tree; None for all others."""
-    plain = criterion.rule == "pixel" and criterion.nodes == "levels" and criterion.shape == 2.0 and not criterion.constants
-    return scoring_of(criterion) if plain else None
-
-
 def scores(tree: TreeStructure, criterion: Criterion) -> Tensor:
     """IC per node, (2M−1,) float64; NaN where a node may not become a region."""
     return tree.kernels.scores(misfit(tree, criterion), tree.size, tree.volume, tree.tree, scoring_of(criterion))

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from pixtree.kernels import Kernels
-from pixtree.trees.criteria import Criterion, scores
+from pixtree.kernels.tree.choice import Choice
+from pixtree.trees.criteria import Criterion, scores, scoring_of
 from pixtree.trees.partition import Partition
 from pixtree.trees.structure import TreeStructure
 
@@ -147,6 +148,19 @@ def _cheapest(tree: TreeStructure, criterion: Criterion) -> Tensor:
 def criterion_of(budget: Budget) -> Criterion | None:
     """The criterion that chooses the number of regions, if any does."""
     return budget.criterion if isinstance(budget, AtMost) else budget if isinstance(budget, Criterion) else None
+
+
+def choice_of(budget: Budget) -> Choice | None:
+    """The budget as the plain numbers by which whole batches are cut; None where only trees, one by one, can be cut so."""
+    if isinstance(budget, Level):
+        return Choice(None, level=int(budget.level))
+    criterion = criterion_of(budget)
+    if criterion is None or criterion.shape != 2.0 or criterion.constants:
+        return None
+    pixelwise, most = criterion.rule == "pixel", budget.count if isinstance(budget, AtMost) else 0
+    if pixelwise and most:
+        return None
+    return Choice(scoring_of(criterion), criterion.floor, pixelwise, most)
 
 
 def is_whole(budget: Budget) -> bool:

@@ -15,6 +15,12 @@ _P0, _P1, _P2, _P3, _P4, _P5, _P6, _P7, _P8 = (tl.constexpr(c) for c in shared.L
 _LOG_2_HIGH, _LOG_2_LOW = tl.constexpr(shared.LOG_2_HIGH), tl.constexpr(shared.LOG_2_LOW)
 _SQRT_HALF_BITS, _MANTISSA = tl.constexpr(shared.SQRT_HALF_BITS), tl.constexpr(shared.MANTISSA_MASK)
 _HASH_FIRST, _HASH_SECOND, _HASH_MIX = (tl.constexpr(c) for c in (shared.HASH_FIRST, shared.HASH_SECOND, shared.HASH_MIX))
+_Q0, _Q1, _Q2, _Q3, _Q4, _Q5, _Q6 = (tl.constexpr(c) for c in shared.DOUBLE_LOG_POLYNOMIAL)
+_DOUBLE_LOG_2_HIGH, _DOUBLE_LOG_2_LOW = tl.constexpr(shared.DOUBLE_LOG_2_HIGH), tl.constexpr(shared.DOUBLE_LOG_2_LOW)
+_DOUBLE_SQRT_HALF_BITS = tl.constexpr(shared.DOUBLE_SQRT_HALF_BITS)
+_DOUBLE_MANTISSA = tl.constexpr(shared.DOUBLE_MANTISSA_MASK)
+_E0, _E1, _E2, _E3, _E4, _E5 = (tl.constexpr(c) for c in shared.EXP_POLYNOMIAL)
+_LOG2_E, _STEEPEST = tl.constexpr(shared.LOG2_E), tl.constexpr(shared.STEEPEST)
 _CUBE_ROOT_BITS = tl.constexpr(shared.CUBE_ROOT_BITS)
 _FOUR_THIRDS, _ONE_THIRD = tl.constexpr(shared.FOUR_THIRDS), tl.constexpr(shared.ONE_THIRD)
 
@@ -36,6 +42,41 @@ def log_at_least_one(x):
     square = m * m
     low = m * square * p + exponent * _LOG_2_LOW - 0.5 * square
     return m + low + exponent * _LOG_2_HIGH
+
+
+@triton.jit
+def double_log_at_least_one(x):
+    """Natural logarithm of float64 x ≥ 1."""
+    shifted = x.to(tl.int64, bitcast=True) - _DOUBLE_SQRT_HALF_BITS
+    exponent = (shifted >> 52).to(tl.float64)
+    f = ((shifted & _DOUBLE_MANTISSA) + _DOUBLE_SQRT_HALF_BITS).to(tl.float64, bitcast=True) - 1.0
+    s = f / (2.0 + f)  # of float64, which has no approximate division
+    z = s * s
+    p = _Q6 * z + _Q5
+    p = p * z + _Q4
+    p = p * z + _Q3
+    p = p * z + _Q2
+    p = p * z + _Q1
+    p = p * z + _Q0
+    half = 0.5 * f * f
+    low = s * (half + p * z) + exponent * _DOUBLE_LOG_2_LOW
+    return exponent * _DOUBLE_LOG_2_HIGH - ((half - low) - f)
+
+
+@triton.jit
+def exponential(x):
+    """exp(x) of float32, of the nearer end outside ±87."""
+    t = tl.where(x < -_STEEPEST, -_STEEPEST, x)  # both comparisons let NaN pass
+    t = tl.where(t > _STEEPEST, _STEEPEST, t)
+    exponent = (t * _LOG2_E + 127.5).to(tl.int32)
+    whole = (exponent - 127).to(tl.float32)
+    r = t - whole * _LOG_2_HIGH - whole * _LOG_2_LOW
+    p = _E0 * r + _E1
+    p = p * r + _E2
+    p = p * r + _E3
+    p = p * r + _E4
+    p = p * r + _E5
+    return (p * r * r + r + 1.0) * (exponent << 23).to(tl.float32, bitcast=True)
 
 
 @triton.jit

@@ -57,13 +57,31 @@ def cut_batch(
     made, shape = empty_batch(images, features, colour, unit, levels), (int(images.shape[2]), int(images.shape[3]))
 
     def of_image(number: int) -> Tensor:
-        seen = kernels.colours(images[number]) if colour else features.new_empty((0, features.shape[2]))
-        planes = kernels.distance_planes(seen, features[number], shape, unit, scale, made.fixed[number] if levels else None)
-        planes = checked_planes(planes, shape, rule.floor, kernels.all_within)
+        planes = planes_of_image(kernels, made, number, images, features, scale, colour, unit, rule)
         kept = made.levels[number] if levels else None
         return kernels.exact_cut(planes, shape, rule, min(count, planes.shape[1]), kept).labels.view(shape)
 
     return made._replace(labels=torch.stack(each(of_image, range(len(images)))))
+
+
+def planes_of_image(
+    kernels: "Kernels",
+    made: CutBatch,
+    number: int,
+    images: Tensor,
+    features: Tensor,
+    scale: Tensor | float,
+    colour: bool,
+    unit: float,
+    rule: MergeRule,
+) -> Tensor:
+    """The planes of one image of a batch; fills its fixed planes in `made`, if these are kept."""
+    shape = int(images.shape[2]), int(images.shape[3])
+    seen = kernels.colours(images[number]) if colour else features.new_empty((0, features.shape[2]))
+    fixed = made.fixed[number] if made.fixed.numel() else None
+    return checked_planes(
+        kernels.distance_planes(seen, features[number], shape, unit, scale, fixed), shape, rule.floor, kernels.all_within
+    )
 
 
 def fill_levels(rounds: Sequence[Round], pixels: int, levels: Tensor) -> None:

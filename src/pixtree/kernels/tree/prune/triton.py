@@ -10,14 +10,13 @@ from torch import Tensor
 
 from pixtree.kernels.image.planes.triton import planes_of_batch, refuse_out_of_range
 from pixtree.kernels.tree import ExactCut, MergeRule
-from pixtree.kernels.tree.build.triton import Round, grow, ordered_members, takes
-from pixtree.kernels.tree.build.triton.grouping import lanes_of
+from pixtree.kernels.tree.build.triton import Forest, grow, takes
+from pixtree.kernels.tree.build.triton.grouping import lanes_of, of_all_pixels, ordered_members
 from pixtree.kernels.tree.build.triton.leaves import whole
-from pixtree.kernels.tree.cut.triton import labels_of_cuts, scales, select_largest
+from pixtree.kernels.tree.cut.triton import labels_of_cuts, select_largest
+from pixtree.kernels.tree.cut.triton.scales import scales
 from pixtree.kernels.tree.prune import CutBatch, definition, empty_batch
-from pixtree.kernels.tree.zones.triton import drawn
 from pixtree.runtime.launch import chunks, launch
-from pixtree.runtime.transfer import to_device, to_host
 
 if TYPE_CHECKING:
     from pixtree.kernels import Kernels
@@ -68,38 +67,16 @@ def cuts_of_planes(
     planes: Tensor, shape: tuple[int, int], rule: MergeRule, counts: Sequence[int], levels: Tensor | None
 ) -> list[Tensor]:
     """Labels (B, H·W) for every count, of planes (B, C, H·W); levels (B, 4, L) are filled if given."""
-    leaves = whole(shape)
-    forest = grow(planes, leaves, rule)
+    forest = grow(planes, whole(shape), rule)
     if levels is not None:
-        fill_levels(forest.rounds, planes.shape[2], levels)
-    scale = scales(forest)
-    found = [labels_of_cuts(forest.parent, select_largest(scale, count - 1)) for count in counts]
-    # The only value that the host reads: images with flat zones are cut there.
-    for image, is_drawn in enumerate(drawn(planes, leaves).tolist()):
-        if is_drawn:
-            cut = cut_on_host(planes[image], shape, rule, counts, None if levels is None else levels[image])
-            for labels, one in zip(found, cut, strict=True):
-                labels[image] = one
-    return found
+        fill_levels(forest, planes.shape[2], levels)
+    scale = scales(*forest[:3], forest.gain)
+    return [labels_of_cuts(forest.parent, select_largest(scale, count - 1)) for count in counts]
 
 
-def cut_on_host(
-    planes: Tensor, shape: tuple[int, int], rule: MergeRule, counts: Sequence[int], levels: Tensor | None
-) -> list[Tensor]:
-    """The same of one image by the compiled kernels."""
-    from pixtree.kernels import kernels_for  # late, since it finds this file
-
-    (near,) = to_host([planes])
-    kept = None if levels is None else torch.zeros(levels.shape, dtype=levels.dtype)
-    found = kernels_for("numba").exact_cut(near, shape, rule, counts[0], kept, counts[1:])
-    labels = to_device([found.labels, *found.coarser, *([] if kept is None else [kept])], planes.device)
-    if levels is not None:
-        levels.copy_(labels.pop())
-    return labels
-
-
-def fill_levels(rounds: Sequence[Round], pixels: int, levels: Tensor) -> None:
+def fill_levels(forest: Forest, pixels: int, levels: Tensor) -> None:
     """Write the rounds of images of `pixels` pixels as levels (B, 4, L), see `ExactCut`."""
+    rounds = (of_all_pixels(forest.rounds[0]), *forest.rounds[1:]) if forest.zoned and forest.rounds else forest.rounds
     levels.zero_()
     levels[:, 3, 1] = pixels
     here = torch.zeros_like(levels[:, 3, 0])

@@ -15,22 +15,22 @@ from torch import Tensor
 from pixtree.kernels.arithmetic import CHANNELS_PER_LOG
 from pixtree.kernels.tree import Cost, Energy, MergeRule, Place, Tree
 from pixtree.kernels.tree.build import definition
-from pixtree.kernels.tree.build.triton.adjacency import touch_leaves, touch_regions
+from pixtree.kernels.tree.build.triton.adjacency import clear_tables, touch_leaves, touch_regions
 from pixtree.kernels.tree.build.triton.grouping import (
     find_smallest,
     follow_picks,
     list_members,
     mark_firsts,
-    merge_runs,
     number_members,
+    ordered_members,
     settled,
-    sort_runs,
 )
 from pixtree.kernels.tree.build.triton.joining import absorb, node_energies, node_gains, region_energies
 from pixtree.kernels.tree.build.triton.leaves import Leaves, leaves_of
 from pixtree.kernels.tree.build.triton.picking import choose_edges, key_edges, link_regions, pick_leaves
-from pixtree.kernels.tree.zones import Zones
-from pixtree.kernels.tree.zones.triton import drawn
+from pixtree.kernels.tree.build.triton.zoning import Planted, planted, stood_for
+from pixtree.kernels.tree.zones import LARGE, Zones
+from pixtree.kernels.tree.zones.triton import drawn, zones_of_batch
 from pixtree.runtime.launch import RUN, WARP, filled, launch, unset
 
 MOST_CHANNELS = 16
@@ -52,6 +52,15 @@ class Round(NamedTuple):
     listed: Tensor  # (B·N,) int32: the members, one component after the other, in no order
 
 
+class Picked(NamedTuple):
+    """What the regions of a level picked, all (B·N,)."""
+
+    best: Tensor  # int64: the key of the edge
+    pick: Tensor  # int64: its ends as a pair
+    other: Tensor  # int32: the region at its other end, the same one where nothing was picked
+    smallest: Tensor  # int32: the regions' own numbers, which `grouped` replaces
+
+
 class Forest(NamedTuple):
     """The trees of a batch, as `Tree` with a first dimension B, and the rounds in which they grew."""
 
@@ -63,6 +72,7 @@ class Forest(NamedTuple):
     gain: Tensor
     pick: Tensor
     rounds: tuple[Round, ...]
+    zoned: bool  # whether pixels may stand for flat zones in the first round
 
     def tree(self, image: int) -> Tree:
         """The tree of one image."""
@@ -89,10 +99,10 @@ def build(
     place: Place | None = None,
     zones: Zones | None = None,
 ) -> Tree:
-    """The tree of the pixels inside a mask (H, W); features are planes (C, M). Windows and drawn images as defined."""
+    """The tree of the pixels inside a mask (H, W); features are planes (C, M). Windows, and masks of drawn images, as defined."""
     if place is None and zones is None and takes(features, rule):
         planes, leaves = features[None].contiguous(), leaves_of(inside)
-        if not bool(drawn(planes, leaves)):
+        if leaves.near is None or not bool(drawn(planes, leaves)):
             return grow(planes, leaves, rule, picks).tree(0)
     return definition.build(features, inside, rule, picks, place, zones)
 
@@ -111,19 +121,19 @@ def rooms(leaves: int, pieces: int) -> list[int]:
 
 
 def grow(planes: Tensor, leaves: Leaves, rule: MergeRule, picks: bool = False) -> Forest:
-    """The trees of planes (B, C, M) float32."""
-    images, channels, pixels = planes.shape
-    growth = _Growth(planes.contiguous(), leaves, rule, picks)
-    planned = rooms(pixels, leaves.pieces)
-    count = filled(images, pixels, torch.int32, planes)
-    nothing = unset(0, torch.int32, planes)
+    """The trees of planes (B, C, M) float32. Flat zones are looked for in images without a mask."""
+    images, _, pixels = planes.shape
+    growth = Growth(planes.contiguous(), leaves, rule, picks)
+    if leaves.near is None and pixels >= LARGE:
+        growth.planted = planted(growth, zones_of_batch(growth.planes, leaves.shape))
+    count, nothing = filled(images, pixels, torch.int32, planes), unset(0, torch.int32, planes)
     level = Level(pixels, count, growth.planes, nothing, nothing, nothing, 0)
-    for room in planned[1:]:
+    for room in rooms(pixels, leaves.pieces)[1:]:
         level = growth.advance(level, room)
     return growth.finished(level)
 
 
-class _Growth:
+class Growth:
     """The trees while they grow: the arrays of nodes, and one round after the other."""
 
     def __init__(self, planes: Tensor, leaves: Leaves, rule: MergeRule, picks: bool) -> None:
@@ -143,103 +153,140 @@ class _Growth:
         self.pick = unset(self.inner if picks else 0, torch.int32, planes)
         self.terms = unset((self.channels if self.squares else self.groups) * self.inner, torch.float32, planes)
         self.made = filled(self.images, 0, torch.int32, planes)
+        self.known = {"C": self.channels, "QUARTERS": rule.length_quarters}
         self.rounds: list[Round] = []
+        self.planted: Planted | None = None
 
     def advance(self, level: Level, room: int) -> Level:
         """One round: the regions and edges of the next level, which has `room`."""
-        best, pick, other, smallest = self.picked(level)
-        one = self.grouped(level, room, pick, other, smallest)
-        ordered = ordered_members(one, best, pick)
-        rows, node = self.joined(level, one, best, ordered)
+        ward = self.rule.cost == Cost.LIKELIHOOD and len(self.rounds) < self.rule.ward_rounds
+        cost = int(Cost.WARD if ward else self.rule.cost)
+        first = None if self.rounds else self.planted
+        picked = self.picked(level, cost) if self.rounds else self.picked_by_pixels(cost)
+        if first is None:
+            one = self.grouped((level.room, room), level.regions, picked, picked.other)
+        else:
+            one = self.grouped((level.room, room), level.regions, picked, *stood_for(self, first, picked))
+        ordered = ordered_members(one, picked.best, picked.pick)
+        rows, node = self.joined(level, one, picked.best, ordered)
         self.rounds.append(one)
         self.made = self.made + one.regions - one.groups
-        if room == self.leaves.pieces:
-            return Level(room, one.groups, rows, node, level.pairs, level.lengths, 0)
-        return Level(room, one.groups, rows, node, *self.touching(level, one))
+        table = (level.pairs, level.lengths, 0) if room == self.leaves.pieces else self.touching(level, one)
+        return Level(room, one.groups, rows, node, *table)
 
-    def picked(self, level: Level) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """What every region picked: its key, its ends as a pair, and the region at the other end; and the regions' own numbers."""
-        lanes, rule = self.images * level.room, self.rule
-        other, smallest = (unset(lanes, torch.int32, self.planes) for _ in range(2))
-        known = {"C": self.channels, "QUARTERS": rule.length_quarters}
-        ward = rule.cost == Cost.LIKELIHOOD and len(self.rounds) < rule.ward_rounds
-        cost = int(Cost.WARD if ward else rule.cost)
-        if not self.rounds:
-            best, pick = (unset(lanes, torch.int64, self.planes) for _ in range(2))
-            grid = self.grid
-            launch(
-                pick_leaves, lanes, self.planes, grid[0], best, pick, other, smallest, lanes, self.pixels, *grid[1:],
-                self.inverse_floor, COST=cost, MASKED=self.leaves.near is not None, **known,
-            )  # fmt: skip
-            return best, pick, other, smallest
-        best, pick = (filled(lanes, FAR, torch.int64, self.planes) for _ in range(2))
-        slots = level.pairs.numel()
-        key = unset(slots, torch.int64, self.planes)
+    def picked_by_pixels(self, cost: int, chosen: Tensor | None = None, before: Picked | None = None) -> Picked:
+        """What pixels picked; of chosen images (B,) only, where what was picked `before` is replaced."""
+        lanes = self.images * self.pixels
+        found = self.nothing_picked(lanes, fill=False) if before is None else before
         launch(
-            key_edges, slots, level.pairs, level.lengths, level.rows, key, best, slots, level.shift, level.room,
-            self.inverse_floor, COST=cost, **known,
+            pick_leaves, lanes, self.planes, self.grid[0], self.planes if chosen is None else chosen, *found, lanes, self.pixels,
+            *self.grid[1:], self.inverse_floor, COST=cost, MASKED=self.leaves.near is not None, SOME=chosen is not None,
+            **self.known,
         )  # fmt: skip
-        launch(choose_edges, slots, level.pairs, key, best, pick, slots, level.shift, level.room)
-        launch(link_regions, lanes, pick, level.regions, other, smallest, lanes, level.room)
-        return best, pick, other, smallest
+        return found
+
+    def picked(self, level: Level, cost: int) -> Picked:
+        """What every region picked."""
+        lanes, slots = self.images * level.room, level.pairs.numel()
+        found, key = self.nothing_picked(lanes, fill=True), unset(slots, torch.int64, self.planes)
+        launch(
+            key_edges, slots, level.pairs, level.lengths, level.rows, level.regions, key, found.best, slots, level.shift,
+            level.room, self.inverse_floor, COST=cost, **self.known,
+        )  # fmt: skip
+        launch(choose_edges, slots, level.pairs, level.regions, key, found.best, found.pick, slots, level.shift, level.room)
+        launch(link_regions, lanes, found.pick, level.regions, found.other, found.smallest, lanes, level.room)
+        return found
+
+    def nothing_picked(self, lanes: int, fill: bool) -> Picked:
+        """Space for what `lanes` regions pick."""
+        best, pick = (
+            filled(lanes, FAR, torch.int64, self.planes) if fill else unset(lanes, torch.int64, self.planes) for _ in range(2)
+        )
+        other, smallest = (unset(lanes, torch.int32, self.planes) for _ in range(2))
+        return Picked(best, pick, other, smallest)
 
     @property
     def grid(self) -> tuple[Tensor, int, int]:
         """The neighbours inside a mask, or anything without one, and the height and width."""
         return self.planes if self.leaves.near is None else self.leaves.near, *self.leaves.shape
 
-    def grouped(self, level: Level, room: int, pick: Tensor, other: Tensor, smallest: Tensor) -> Round:
-        """The components of the picks, numbered by first member, and their members."""
-        here, lanes, count = level.room, self.images * level.room, level.regions
+    def grouped(
+        self, rooms: tuple[int, int], regions: Tensor, picked: Picked, link: Tensor, zone: Tensor | None = None,
+        hidden: Tensor | None = None,
+    ) -> Round:  # fmt: skip
+        """The components of the picks, numbered by first member, and their members.
+
+        link: where picks lead. zone (B·N,), hidden (B,): the zones that pixels are in, and how many pixels others stand for.
+        """
+        (here, room), lanes = rooms, picked.other.numel()
         anchor, component, place, listed, is_first = (unset(lanes, torch.int32, self.planes) for _ in range(5))
-        launch(follow_picks, lanes, pick, other, count, anchor, lanes, here)
-        anchor = settled(anchor, count, here, RUN)
-        launch(find_smallest, lanes, anchor, count, smallest, lanes, here)
-        launch(mark_firsts, lanes, anchor, smallest, count, is_first, lanes, here)
+        launch(follow_picks, lanes, picked.pick, link, regions, anchor, lanes, here)
+        anchor, smallest = settled(anchor, regions, here, RUN), picked.smallest
+        launch(find_smallest, lanes, anchor, regions, smallest, lanes, here)
+        launch(mark_firsts, lanes, anchor, smallest, regions, is_first, lanes, here)
         numbers = is_first.view(self.images, here).cumsum(1, dtype=torch.int32)
         groups = numbers[:, -1].contiguous()
         members = filled(self.images * room, 0, torch.int32, self.planes)
-        launch(number_members, lanes, anchor, smallest, numbers, count, component, place, members, lanes, here, room)
+        launch(
+            number_members, lanes, anchor, smallest, numbers, regions, anchor if zone is None else zone, component, place, members,
+            lanes, here, room, ZONED=zone is not None,
+        )  # fmt: skip
         end = members.view(self.images, room).cumsum(1, dtype=torch.int32).flatten()
-        launch(list_members, lanes, component, place, members, end, count, listed, lanes, here, room)
-        return Round((here, room), count, groups, self.made, other, component, members, end, listed)
+        launch(list_members, lanes, component, place, members, end, regions, listed, lanes, here, room)
+        standing = regions if hidden is None else regions - hidden
+        return Round((here, room), standing, groups, self.made, picked.other, component, members, end, listed)
 
     def joined(self, level: Level, one: Round, best: Tensor, ordered: Tensor) -> tuple[Tensor, Tensor]:
         """Make the nodes of a round; returns the rows and nodes of the next level."""
         here, room = one.room
         lanes = self.images * room
         rows, node = unset(lanes * (2 * self.channels + 2), torch.float32, self.planes), unset(lanes, torch.int32, self.planes)
-        known = {"C": self.channels, "LEAF": not self.rounds, "PICKS": self.picks, "SQUARES": self.squares}
+        zoned = self.planted is not None and not self.rounds
         launch(
-            absorb, lanes, level.rows, level.node, rows, node, ordered, one.members, one.end, one.groups, one.made, best, one.other,
+            absorb, lanes, level.rows, self.planted.node if self.planted and zoned else level.node, rows, node,
+            ordered, one.members, one.end, one.groups, one.made, best, one.other,
             self.parent, self.left, self.right, self.pick, self.level, self.altitude, self.size, self.terms,
             lanes, self.pixels, here, room, self.inner, self.inverse_floor, len(self.rounds) + 1,
-            block=WARP, groups=self.groups, **known,
+            C=self.channels, LEAF=not self.rounds, ZONED=zoned, PICKS=self.picks, SQUARES=self.squares,
+            block=WARP, groups=self.groups,
         )  # fmt: skip
         launch(region_energies, lanes, rows, one.groups, lanes, room, self.inverse_floor, C=self.channels)
         return rows, node
 
+    def tables(self, one: Round) -> tuple[Tensor, Tensor, int]:
+        """Empty tables of edges, and of their lengths, of 2^shift slots per image, for the regions that a round has made."""
+        shift = (4 * one.room[1] - 1).bit_length()  # planar graphs have fewer than three edges per vertex
+        slots = self.images << shift
+        table, lengths = unset(slots, torch.int64, self.planes), unset(slots, torch.int32, self.planes)
+        launch(clear_tables, slots, table, lengths, one.groups, slots, shift)
+        return table, lengths, shift
+
+    def level_of(self, one: Round, table: Tensor, lengths: Tensor, shift: int) -> Level:
+        """The regions that a round inside zones has made: which touch is all that is known of them."""
+        nothing = unset(0, torch.int32, self.planes)
+        return Level(one.room[1], one.groups, self.planes, nothing, table, lengths, shift)
+
     def touching(self, level: Level, one: Round) -> tuple[Tensor, Tensor, int]:
         """The edges between the regions of the next level, and their lengths."""
-        here, room = one.room
-        shift = (4 * room - 1).bit_length()  # planar graphs have fewer than three edges per vertex
-        table = filled(self.images << shift, FAR, torch.int64, self.planes)
-        lengths = filled(self.images << shift, 0, torch.int32, self.planes)
-        last = (1 << shift) - 1
+        table, lengths, shift = self.tables(one)
         for add in (False, True):
-            if not self.rounds[1:]:
+            if self.rounds[1:]:
+                self.add_edges(level, one, table, lengths, shift, add)
+            else:
                 near, lanes = self.grid, self.images * self.pixels
                 launch(
-                    touch_leaves, lanes, one.component, near[0], table, lengths, lanes, self.pixels, *near[1:], last, shift,
-                    MASKED=self.leaves.near is not None, LENGTHS=add, block=WARP,
-                )  # fmt: skip
-            else:
-                slots = level.pairs.numel()
-                launch(
-                    touch_regions, slots, level.pairs, level.lengths, one.component, table, lengths, slots, level.shift, here,
-                    last, shift, LENGTHS=add, block=WARP,
+                    touch_leaves, lanes, one.component, near[0], table, lengths, lanes, self.pixels, *near[1:], (1 << shift) - 1,
+                    shift, MASKED=self.leaves.near is not None, LENGTHS=add, block=WARP,
                 )  # fmt: skip
         return table, lengths, shift
+
+    def add_edges(self, level: Level, one: Round, table: Tensor, lengths: Tensor, shift: int, add: bool) -> None:
+        """Put the edges of a level's regions between those of the next into tables, or add up their lengths there."""
+        slots = level.pairs.numel()
+        launch(
+            touch_regions, slots, level.pairs, level.lengths, level.regions, one.component, table, lengths, slots, level.shift,
+            one.room[0], (1 << shift) - 1, shift, LENGTHS=add, block=WARP,
+        )  # fmt: skip
 
     def finished(self, level: Level) -> Forest:
         """The finished trees."""
@@ -255,28 +302,12 @@ class _Growth:
         fields = (self.parent, self.left, self.right, self.level, self.altitude, gain)
         parent, left, right, levels, altitude, gain = (field.view(self.images, -1) for field in fields)
         pick = self.pick.view(self.images, -1)
-        forest = Forest(parent, left, right, levels, altitude, gain, pick, tuple(self.rounds))
+        forest = Forest(parent, left, right, levels, altitude, gain, pick, tuple(self.rounds), self.planted is not None)
         if self.leaves.pieces > 1:
             alone = torch.arange(self.pixels, device=gain.device).expand(self.images, -1)  # pixels that touch no other
             roots = level.node.view(self.images, -1) if self.rounds else alone
             join_pieces(forest, roots[:, : self.leaves.pieces].to(torch.int64))
         return forest
-
-
-def ordered_members(one: Round, best: Tensor | None, pick: Tensor | None) -> Tensor:
-    """The members of every component in the order of the keys and ends of what they picked, or without these of their numbers."""
-    here, room = one.room
-    lanes, by_number = one.listed.numel(), best is None
-    keys = (one.listed if best is None else best, one.listed if pick is None else pick)
-    fixed = (one.component, one.members, one.end, one.regions, *keys)
-    ordered = torch.empty_like(one.listed)
-    launch(sort_runs, lanes, one.listed, *fixed, ordered, lanes, here, room, BY_NUMBER=by_number)
-    width = RUN
-    while width < here:
-        merged = torch.empty_like(ordered)
-        launch(merge_runs, lanes, ordered, *fixed, merged, lanes, here, room, width, BY_NUMBER=by_number)
-        ordered, width = merged, width * RUN
-    return ordered
 
 
 def join_pieces(forest: Forest, roots: Tensor) -> None:

@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 
 from pixtree.kernels.arithmetic.triton import FAR, edge_hash, pair_of
-from pixtree.kernels.tree.build.triton.picking import neighbour
+from pixtree.kernels.tree.build.triton.picking import edges_of, neighbour
 
 
 @triton.jit
@@ -43,6 +43,15 @@ def lengthen(table, lengths, at, pair, length, last, there):
 
 
 @triton.jit
+def clear_tables(table, lengths, groups, lanes, shift, BLOCK: tl.constexpr):
+    """Empty tables for the images that are still growing; the others need none."""
+    e = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    growing = (e < lanes) & (tl.load(groups + (e >> shift), mask=e < lanes, other=0) > 1)
+    tl.store(table + e, tl.full([BLOCK], FAR, tl.int64), mask=growing)
+    tl.store(lengths + e, tl.zeros([BLOCK], tl.int32), mask=growing)
+
+
+@triton.jit
 def touch_leaves(
     component, near, table, lengths, lanes, M, H, W, last, shift,
     MASKED: tl.constexpr, LENGTHS: tl.constexpr, BLOCK: tl.constexpr,
@@ -66,12 +75,11 @@ def touch_leaves(
 
 @triton.jit
 def touch_regions(
-    pairs, old_lengths, component, table, lengths, lanes, old_shift, N, last, shift, LENGTHS: tl.constexpr, BLOCK: tl.constexpr
+    pairs, old_lengths, count, component, table, lengths, lanes, old_shift, N, last, shift,
+    LENGTHS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The same for the edges of regions, which are in the tables of the level below."""
-    e = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    pair = tl.load(pairs + e, mask=e < lanes, other=FAR)
-    there = pair != FAR
+    e, pair, there = edges_of(pairs, count, lanes, old_shift, BLOCK)
     image = (e >> old_shift).to(tl.int64)
     a = tl.load(component + image * N + tl.where(there, pair >> 32, 0), mask=there, other=0)
     b = tl.load(component + image * N + tl.where(there, pair & 0xFFFFFFFF, 0), mask=there, other=0)

@@ -1,12 +1,17 @@
 """Components of the picks, and the order in which their members join: chains of any length in a fixed number of launches."""
 
+from typing import TYPE_CHECKING
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from pixtree.kernels.arithmetic.triton import FAR
-from pixtree.runtime.launch import RUN, launch
+from pixtree.runtime.launch import RUN, filled, launch, unset
+
+if TYPE_CHECKING:
+    from pixtree.kernels.tree.build.triton import Round
 
 _RUN = tl.constexpr(RUN)
 
@@ -83,14 +88,32 @@ def mark_firsts(anchor, smallest, count, is_first, lanes, N, BLOCK: tl.constexpr
 
 
 @triton.jit
-def number_members(anchor, smallest, numbers, count, component, place, members, lanes, N, M, BLOCK: tl.constexpr):
-    """The component of every region, numbered by first member, a place in it that no other member has, and how many they are."""
+def number_members(
+    anchor, smallest, numbers, count, zone, component, place, members, lanes, N, M, ZONED: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
+    """The component of every region, numbered by first member, a place in it that no other member has, and how many they are.
+
+    ZONED: regions are pixels, and the first one of a flat zone stands for all of it; the others have the place −1.
+    """
     lane, image, i, there = lanes_of(lanes, count, N, BLOCK)
     base = image.to(tl.int64) * N
     root = tl.load(anchor + lane, mask=there, other=0)
     first = tl.load(smallest + base + root, mask=there, other=0)
     group = tl.load(numbers + base + first, mask=there, other=1) - 1
     tl.store(component + lane, group, mask=there)
+    counted = there
+    if ZONED:
+        hangs = tl.load(zone + lane, mask=there, other=-1)
+        counted = there & ((hangs < 0) | (hangs == i))
+    at = tl.atomic_add(members + image.to(tl.int64) * M + group, 1, mask=counted, sem="relaxed")
+    tl.store(place + lane, tl.where(counted, at, -1), mask=there)
+
+
+@triton.jit
+def place_pixels(component, count, place, members, lanes, N, M, BLOCK: tl.constexpr):
+    """A place for every pixel in its component, and how many there are: all of them, those of zones as well."""
+    lane, image, i, there = lanes_of(lanes, count, N, BLOCK)
+    group = tl.load(component + lane, mask=there, other=0)
     at = tl.atomic_add(members + image.to(tl.int64) * M + group, 1, mask=there, sem="relaxed")
     tl.store(place + lane, at, mask=there)
 
@@ -101,8 +124,8 @@ def list_members(component, place, members, end, count, listed, lanes, N, M, BLO
     lane, image, i, there = lanes_of(lanes, count, N, BLOCK)
     group = image.to(tl.int64) * M + tl.load(component + lane, mask=there, other=0)
     begin = tl.load(end + group, mask=there, other=0) - tl.load(members + group, mask=there, other=0)
-    at = begin + tl.load(place + lane, mask=there, other=0)
-    tl.store(listed + image.to(tl.int64) * N + at, i, mask=there)
+    own = tl.load(place + lane, mask=there, other=-1)
+    tl.store(listed + image.to(tl.int64) * N + begin + own, i, mask=own >= 0)
 
 
 @triton.jit
@@ -177,3 +200,31 @@ def merge_runs(
             high = tl.where(on & (before == 0), middle, high)
         to += low
     tl.store(ordered + base + begin + to, x, mask=there)
+
+
+def ordered_members(one: "Round", best: Tensor | None, pick: Tensor | None) -> Tensor:
+    """The members of every component in the order of the keys and ends of what they picked, or without these of their numbers."""
+    here, room = one.room
+    lanes, by_number = one.listed.numel(), best is None
+    keys = (one.listed if best is None else best, one.listed if pick is None else pick)
+    fixed = (one.component, one.members, one.end, one.regions, *keys)
+    ordered = torch.empty_like(one.listed)
+    launch(sort_runs, lanes, one.listed, *fixed, ordered, lanes, here, room, BY_NUMBER=by_number)
+    width = RUN
+    while width < here:
+        merged = torch.empty_like(ordered)
+        launch(merge_runs, lanes, ordered, *fixed, merged, lanes, here, room, width, BY_NUMBER=by_number)
+        ordered, width = merged, width * RUN
+    return ordered
+
+
+def of_all_pixels(one: "Round") -> "Round":
+    """A first round in which pixels stood for flat zones, with the members that they stood for."""
+    (here, room), images = one.room, len(one.regions)
+    lanes, count = images * here, filled(images, here, torch.int32, one.component)
+    place, listed = (unset(lanes, torch.int32, one.component) for _ in range(2))
+    members = filled(images * room, 0, torch.int32, one.component)
+    launch(place_pixels, lanes, one.component, count, place, members, lanes, here, room)
+    end = members.view(images, room).cumsum(1, dtype=torch.int32).flatten()
+    launch(list_members, lanes, one.component, place, members, end, count, listed, lanes, here, room)
+    return one._replace(regions=count, members=members, end=end, listed=listed)

@@ -18,12 +18,13 @@ def absorb(
     rows, node, new_rows, new_node, ordered, members, end, groups, made, best, other,
     parent, left, right, pick, level, altitude, node_size, terms,
     lanes, leaves, N, M, all_inner, inverse_floor, round_number,
-    C: tl.constexpr, LEAF: tl.constexpr, PICKS: tl.constexpr, SQUARES: tl.constexpr, BLOCK: tl.constexpr,
+    C: tl.constexpr, LEAF: tl.constexpr, ZONED: tl.constexpr, PICKS: tl.constexpr, SQUARES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One lane per component, and one program axis per three channels, which share a logarithm.
 
-    rows: (B·N, 2C + 2), or planes (B, C, N) where LEAF. terms: of every new node what its gain needs: (G, B·inner) products under
-    logarithms, or where SQUARES (C, B·inner) squared distances of means.
+    rows: (B·N, 2C + 2), or planes (B, C, N) where LEAF; ZONED: the first of a component's pixels may stand for a flat zone.
+    terms: of every new node what its gain needs: (G, B·inner) products under logarithms, or where SQUARES (C, B·inner) squared
+    distances of means.
     """
     ROW: tl.constexpr = 2 * C + 2
     lane, image, g, there = lanes_of(lanes, groups, M, BLOCK)
@@ -41,6 +42,9 @@ def absorb(
         at = of_image + x
         size = tl.full([BLOCK], 1.0, tl.float32)
         cluster = x
+        if ZONED:
+            cluster = tl.load(node + image * N + x, mask=there, other=0)
+            size = tl.load(node_size + nodes_at + cluster, mask=there, other=1.0)
     else:
         stride, of_image = 1, image * N * ROW
         at = of_image + x.to(tl.int64) * ROW
@@ -98,7 +102,8 @@ def absorb(
         tl.store(right + of_node, absorbed, mask=first_axis)
         tl.store(level + nodes_at + new, (tl.zeros_like(x) + round_number).to(tl.int16), mask=first_axis)
         tl.store(node_size + nodes_at + new, both, mask=first_axis)
-        bits = (tl.load(best + image * N + x, mask=first_axis, other=0) >> 32).to(tl.int32)
+        # without the sign, which puts blended pixels first
+        bits = (tl.load(best + image * N + x, mask=first_axis, other=0) >> 32).to(tl.int32) & 0x7FFFFFFF
         tl.store(altitude + nodes_at + new, bits.to(tl.float32, bitcast=True), mask=first_axis)
         if PICKS:
             picked = tl.load(other + image * N + x, mask=first_axis, other=0)

@@ -99,13 +99,15 @@ def neighbour(near, p, there, M, H, W, k: tl.constexpr, MASKED: tl.constexpr):
 
 @triton.jit
 def pick_leaves(
-    planes, near, best, pick, other, smallest, lanes, M, H, W, inverse_floor,
-    C: tl.constexpr, COST: tl.constexpr, QUARTERS: tl.constexpr, MASKED: tl.constexpr, BLOCK: tl.constexpr,
+    planes, near, chosen, best, pick, other, smallest, lanes, M, H, W, inverse_floor,
+    C: tl.constexpr, COST: tl.constexpr, QUARTERS: tl.constexpr, MASKED: tl.constexpr, SOME: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Each pixel's least edge, straight from the planes (B, C, M): no edge list, and no atomics."""
+    """Each pixel's least edge, straight from the planes (B, C, M): no edge list, and no atomics. SOME: of chosen images only."""
     lane = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     there = lane < lanes
     image = lane // M
+    if SOME:
+        there = there & (tl.load(chosen + image, mask=there, other=0) != 0)
     p = lane - image * M
     base = planes + image.to(tl.int64) * C * M
     length = tl.full([BLOCK], 1.0, tl.float32)
@@ -126,15 +128,22 @@ def pick_leaves(
 
 
 @triton.jit
+def edges_of(pairs, count, lanes, shift, BLOCK: tl.constexpr):
+    """The slots of the tables, the edges in them, and where there are any. Images of one region have none, and no table."""
+    e = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    growing = (e < lanes) & (tl.load(count + (e >> shift), mask=e < lanes, other=0) > 1)
+    pair = tl.load(pairs + e, mask=growing, other=FAR)
+    return e, pair, pair != FAR
+
+
+@triton.jit
 def key_edges(
-    pairs, lengths, rows, key, best, lanes, shift, N, inverse_floor,
+    pairs, lengths, rows, count, key, best, lanes, shift, N, inverse_floor,
     C: tl.constexpr, COST: tl.constexpr, QUARTERS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The key of every edge in the tables, and the least key of every region."""
     ROW: tl.constexpr = 2 * C + 2
-    e = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    pair = tl.load(pairs + e, mask=e < lanes, other=FAR)
-    there = pair != FAR
+    e, pair, there = edges_of(pairs, count, lanes, shift, BLOCK)
     a = tl.where(there, pair >> 32, 0)
     b = tl.where(there, pair & 0xFFFFFFFF, 0)
     base = (e >> shift).to(tl.int64) * N
@@ -148,11 +157,9 @@ def key_edges(
 
 
 @triton.jit
-def choose_edges(pairs, key, best, pick, lanes, shift, N, BLOCK: tl.constexpr):
+def choose_edges(pairs, count, key, best, pick, lanes, shift, N, BLOCK: tl.constexpr):
     """Of the edges of a region's least key the least (first, second)."""
-    e = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    pair = tl.load(pairs + e, mask=e < lanes, other=FAR)
-    there = pair != FAR
+    e, pair, there = edges_of(pairs, count, lanes, shift, BLOCK)
     base = (e >> shift).to(tl.int64) * N
     a = base + tl.where(there, pair >> 32, 0)
     b = base + tl.where(there, pair & 0xFFFFFFFF, 0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from running import in_a_loop, png, request, running, sentence, upload
 
-from pixtree.app import workers
+from pixtree.app import sessions, workers
 from pixtree.app.limits import Limits, RefusedError
 from pixtree.app.sessions import Sessions, grown
 from pixtree.app.workers import Workers
@@ -195,3 +195,25 @@ def test_an_address_that_sends_many_images_drops_its_own_trees_and_not_those_of_
     others = [kept.add(one, f"other {number}") for number in range(3)]  # four addresses with one each, from here on
     assert kept.get(modest) is one
     assert all(kept.get(name) is one for name in others)
+
+
+def test_many_addresses_that_send_one_image_after_the_other_leave_others_time_to_use_theirs(monkeypatch):
+    one, now = grown(png(NOISE), Limits(regions=50))[0], [0.0]
+    monkeypatch.setattr(sessions, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    kept = Sessions(6 * one.bytes)
+    for turn in range(20):
+        if turn % 4 == 3:
+            modest = kept.add(one, "modest")
+        for number in range(24):
+            now[0] += 1 / 24
+            kept.add(one, f"greedy {number % 8}")
+    assert kept.get(modest) is one
+
+
+def test_among_addresses_that_send_little_the_tree_that_was_used_least_recently_goes():
+    one = grown(png(NOISE), Limits(regions=50))[0]
+    kept = Sessions(4 * one.bytes)
+    names = [kept.add(one, f"user {number}") for number in range(4)]
+    kept.get(names[0])
+    kept.add(one, "user 4")
+    assert [name in kept._kept for name in names] == [True, False, True, True]

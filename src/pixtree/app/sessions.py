@@ -1,7 +1,8 @@
 """Sessions: the trees of uploaded images, by an id that nobody can guess, within a budget of bytes; and what handlers share."""
 
 import secrets
-from collections import Counter, OrderedDict
+import time
+from collections import OrderedDict, defaultdict
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeAlias
 
@@ -12,13 +13,14 @@ from torch import Tensor
 from pixtree.app.limits import Intake, Limits, RefusedError
 from pixtree.app.uploads import Pixels, decoded, jpeg
 from pixtree.app.wire import fine_tree, packed
-from pixtree.app.workers import Workers, address_of
+from pixtree.app.workers import Lately, Workers, address_of
 from pixtree.tasks.segment import hierarchy
 from pixtree.trees.hierarchy import Hierarchy
 
 router = APIRouter()
 SCENE = 6 << 20  # bytes: colours and graph of 4,000 regions
 SECRET_BYTES = 18  # of an id, 24 characters
+MUCH = 0.5  # of what the greediest address has, from which on an address loses sessions as well
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +43,10 @@ class Session:
 
 
 class Sessions:
-    """Sessions in the order of their last use. Above the budget, the address that has most loses its oldest ones.
+    """Sessions in the order of their last use. Above the budget, addresses that have and lately sent much lose their oldest ones.
 
-    Only the thread of the server's event loop may call this.
+    What they sent lately counts too, since many addresses that each send one image after another have few at any time, and yet
+    would leave those of others no time to be used. Only the thread of the server's event loop may call this.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -51,6 +54,7 @@ class Sessions:
         self._kept: OrderedDict[str, Session] = OrderedDict()
         self._weights: dict[str, int] = {}
         self._owners: dict[str, str] = {}
+        self._sent = Lately()  # bytes of sessions
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -59,6 +63,7 @@ class Sessions:
         """Keep a session of an address and return its id."""
         name = secrets.token_urlsafe(SECRET_BYTES)
         self._kept[name], self._owners[name] = session, owner
+        self._sent.add(owner, session.bytes, time.monotonic())
         self.weigh(name)
         return name
 
@@ -73,13 +78,13 @@ class Sessions:
             self._drop(self._victim())
 
     def _victim(self) -> str:
-        """The oldest session of the address with the most bytes; among equals, the one that was used least recently."""
+        """The least recently used session of the addresses with many bytes, those that they sent lately included."""
         *older, _ = self._kept
-        held: Counter[str] = Counter()
+        total = defaultdict(float, self._sent.all(time.monotonic()))
         for name, weight in self._weights.items():
-            held[self._owners[name]] += weight
-        most = max(held[self._owners[name]] for name in older)
-        return next(name for name in older if held[self._owners[name]] == most)
+            total[self._owners[name]] += weight
+        most = max(total[self._owners[name]] for name in older)
+        return next(name for name in older if total[self._owners[name]] >= MUCH * most)
 
     def _drop(self, name: str) -> None:
         del self._kept[name], self._owners[name]

@@ -18,7 +18,7 @@ from pixtree.app.limits import Limits, RefusedError, busy
 from pixtree.runtime.stopping import while_wanted
 
 MOST_THREADS = 4  # each keeps the kernels' scratch memory
-MEMORY = 60.0  # seconds after which computing counts 1 / e as much for an address's share
+MEMORY = 60.0  # seconds after which what an address used counts 1 / e as much for its share
 LITTLE = 3.0  # seconds of remembered computing with which an address may always take the last thread
 SHARE = 0.75  # of the mean of all addresses, up to which it may as well
 OWN = ""  # the address of what the server computes for itself
@@ -42,6 +42,27 @@ class Job:
             return self.function(*self.arguments)
 
 
+class Lately:
+    """How much of something every address has used lately: sums that fade."""
+
+    def __init__(self) -> None:
+        self._used: dict[str, tuple[float, float]] = {}  # the sum, and when it was counted
+
+    def add(self, address: str, amount: float, now: float) -> None:
+        """Count what an address has used, and forget those that have used nothing for long."""
+        self._used = {one: entry for one, entry in self._used.items() if now - entry[1] < 5 * MEMORY}
+        self._used[address] = (self.of(address, now) + amount, now)
+
+    def of(self, address: str, now: float) -> float:
+        """The sum of an address."""
+        amount, counted = self._used.get(address, (0.0, now))
+        return amount * math.exp((counted - now) / MEMORY)
+
+    def all(self, now: float) -> dict[str, float]:
+        """The sums of all addresses."""
+        return {address: self.of(address, now) for address in self._used}
+
+
 def address_of(request: Request | None) -> str:
     """The address that the limits of a request apply to."""
     return OWN if request is None or request.client is None else neighbourhood(request.client.host)
@@ -60,7 +81,7 @@ class Workers:
         self._pool = ThreadPoolExecutor(self._threads, "pixtree-app")
         self._waiting: list[Job] = []
         self._running: set[Job] = set()
-        self._used: dict[str, tuple[float, float]] = {}  # per address: remembered seconds of computing, and when they were counted
+        self._used = Lately()  # seconds of computing
 
     async def run(
         self, request: Request | None, function: Callable[..., Result], *arguments: Any, seconds: float = math.inf
@@ -131,7 +152,7 @@ class Workers:
         self._running.discard(job)
         now = time.monotonic()
         if job.address != OWN:
-            self._used[job.address] = (self._remembered(job.address, now) + now - job.started, now)
+            self._used.add(job.address, now - job.started, now)
         fault = None if future.cancelled() else future.exception()
         if job.is_wanted and not job.answer.done():
             if fault is None:
@@ -143,15 +164,10 @@ class Workers:
     def _seconds(self) -> dict[str, float]:
         """Remembered seconds of computing of every address that has computed lately or wants to, including what runs now."""
         now = time.monotonic()
-        self._used = {address: entry for address, entry in self._used.items() if now - entry[1] < 5 * MEMORY}
-        found = {address: self._remembered(address, now) for address in self._used}
+        found = self._used.all(now)
         for job in (job for job in (*self._waiting, *self._running) if job.address != OWN):
             found[job.address] = found.get(job.address, 0.0) + max(0.0, now - job.started)
         return found
-
-    def _remembered(self, address: str, now: float) -> float:
-        seconds, counted = self._used.get(address, (0.0, now))
-        return seconds * math.exp((counted - now) / MEMORY)
 
 
 async def _left(request: Request | None) -> None:

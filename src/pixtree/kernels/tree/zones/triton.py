@@ -67,7 +67,8 @@ def zones_of_batch(planes: Tensor, shape: tuple[int, int]) -> ZonesOfBatch:
     solid = unset(lanes, torch.bool, planes)
     launch(mark_blocks, lanes, root, blocks, chosen, lanes, pixels, *shape)
     launch(
-        find_blends, lanes, planes, root, blocks, chosen, joins, torn, lanes, pixels, *shape, 0, shape[1], C=channels, BY_ZONE=True, block=WARP,
+        find_blends, lanes, planes, root, blocks, chosen, joins, torn, lanes, pixels, *shape, 0, shape[1],
+        C=channels, BY_ZONE=True, block=WARP,
     )  # fmt: skip
     launch(keep_zones, lanes, root, more, blocks, torn, chosen, zone, solid.view(torch.uint8), lanes, pixels)
     return ZonesOfBatch(is_drawn, *(one.view(images, pixels) for one in (zone, joins, solid)))

@@ -38,6 +38,7 @@ TIMES = {
     "huge": "huge images",
     "newcomer": "the first steps",
     "overlap": "loaders",
+    "pages": "drawings of pages",
     "scaling": "corpora",
     "speed": "trees",
     "tokenizer_cost": "the tokenizer",

@@ -76,6 +76,7 @@ CHAPTERS = (
             "vectors_release",
             "vectors_others",
             "icons*",
+            "pages",
             "vectors_posters",
             "vectors_renderers",
             "programs",
@@ -189,6 +190,8 @@ WORDS = {
     "our pipelines at its path counts. It does not show the drawings behind the paper's table, whose settings are not published.",
     "vectors_others": "Shows our lead over vtracer at equal bytes. It does not show that either looks better to people.",
     "icons": "Shows tracing of clean icons, compared with the original drawing at four times the size.",
+    "pages": "Shows screenshots, charts and scans as people have them, traced at defaults (scans with the preset for them). Pages "
+    "are generated and scans are simulated, so paper grain, folds and moiré are missing. It does not show icons or photographs.",
     "vectors_posters": "Shows how near the colours of posters are to the photo's. Ours mostly takes more bytes.",
     "vectors_renderers": "Shows that drawings have no gaps between shapes in two renderers.",
     "programs": "Shows how alike other programs draw the same file. LibreOffice moves lines by half a pixel of the screen.",

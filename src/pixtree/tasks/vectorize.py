@@ -183,7 +183,7 @@ def _palette(planes: Tensor, chosen: dict[str, Any], limits: Limits) -> FlatColo
     allowed = limits.usual_paths() if limits.psnr is None else 0
     if chosen["artwork"] is None and chosen["style"] is None and allowed > PRINT and PRINT < found.areas() < allowed:
         return None if not found.is_straight() else found
-    return replace(found, entries=with_thin_lines(found.entries, planes.numpy(), found.colours))
+    return replace(found, entries=with_thin_lines(found.entries, planes.numpy(), found.colours, ~found.photographs))
 
 
 def draw(

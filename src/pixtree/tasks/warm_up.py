@@ -34,7 +34,7 @@ def _photo(channels: int = 3) -> NDArray[np.uint8]:
 
 
 def _artwork() -> NDArray[np.uint8]:
-    """A row of flat shapes with blended edges: discs, bars with corners, and a line of one pixel."""
+    """A row of flat shapes with blended edges: discs, bars with corners, a rule of one pixel, a shorter line of another colour."""
     y, x = np.mgrid[:48, :96].astype(np.float32)
     image = np.full((48, 96, 3), 255, np.float32)
     for column, colour in ((14, (200, 40, 60)), (40, (30, 90, 220))):
@@ -43,6 +43,7 @@ def _artwork() -> NDArray[np.uint8]:
     image[10:38, 58:70] = (20, 150, 90)
     image[16:30, 70:76] = (20, 150, 90)
     image[8:40, 84] = 0
+    image[12:30, 90] = (120, 0, 120)
     return image.round().astype(np.uint8)
 
 
@@ -153,6 +154,7 @@ CALLS: dict[str, Callable[[], None]] = {
     "drawings with the edges of pixels": _drawing(_photo, style="polygon"),
     "posters of photos": _drawing(_photo, preset="poster"),
     "icons of photos": _drawing(_photo, preset="icon"),
+    "line art": _drawing(_artwork, preset="lineart"),
     "line drawings": _drawing(_photo, preset="sketch"),
     "fast drawings": _drawing(_photo, fast=True),
     "16-bit grey": _deep_grey,
@@ -171,6 +173,7 @@ AFTER = dict.fromkeys(CALLS, "photos") | {
     "drawings with the edges of pixels": "smooth drawings",
     "posters of photos": "posters",
     "icons of photos": "drawings of artwork",
+    "line art": "smooth drawings",
     "line drawings": "drawings of artwork",
     "fast drawings": "drawings of photos",
     "16-bit grey": "1 channel",

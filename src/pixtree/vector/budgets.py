@@ -74,6 +74,10 @@ def best_drawing(source: Source, limits: Limits, measure: Callable[[Drawing], fl
         return drawing
     if not limits.sizes():
         return _with_paths(source, most)
+    if limits.paths is not None and source.tracing.artwork:  # mostly it has fewer shapes than allowed, and fits
+        drawing = _with_paths(source, most)
+        if all(getattr(drawing, name) <= limit for name, limit in limits.sizes()):
+            return drawing
     thrifty = replace(source, tracing=replace(source.tracing, detail=THRIFTY))
     return min((_filling(thrifty, name, limit, most) for name, limit in limits.sizes()), key=lambda drawing: drawing.paths)
 

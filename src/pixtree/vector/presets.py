@@ -6,7 +6,7 @@ from typing import Any
 PRESETS: dict[str, dict[str, Any]] = {
     "photo": {"paths": 3000, "points": 60_000, "style": "polyline"},
     "poster": {"paths": 1000, "colors": 16, "style": "smooth", "artwork": True, "tolerance": 0.6},
-    "icon": {"paths": 300, "colors": 8, "style": "smooth", "artwork": True, "tolerance": 0.4},
+    "icon": {"paths": 300, "points": 2000, "colors": 8, "style": "smooth", "artwork": True, "tolerance": 0.4},
     "lineart": {"paths": None, "style": "lineart", "artwork": True, "tolerance": 0.3},
     "sketch": {"paths": 200, "colors": 4, "style": "strokes", "artwork": True, "tolerance": 1.0, "grey": True},
 }
@@ -14,7 +14,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 ABOUT = {
     "photo": "up to 3000 straight-edged shapes; for photographs",
     "poster": "16 colours, smooth curves, up to 1000 shapes; for posters and screen prints",
-    "icon": "8 colours, smooth curves, up to 300 shapes; for logos and icons",
+    "icon": "8 colours, smooth curves, up to 300 shapes and 2000 points; for logos and icons",
     "lineart": "smooth shapes of ink on white paper, as many as there are; for scans and for photos of pages and whiteboards",
     "sketch": "up to 200 strokes of 4 pens along the strongest contours; for line drawings",
 }

@@ -114,7 +114,7 @@ class Source:
         if flat is not None:
             sharp = flat.planes(planes.numpy())
             weights = torch.ones_like(planes[0])
-            regions = grow_regions(torch.from_numpy(sharp), most=most, cells=1, weights=weights, objects=objects)
+            regions = grow_regions(torch.from_numpy(sharp), flat.steps(), most=most, cells=1, weights=weights, objects=objects)
             return cls(planes.numpy(), planes.numpy(), sharp, regions, tracing, flat.photographs, objects)
         # Artwork has no texture that hides errors: its thin lines count as much as its areas.
         grown = torch.from_numpy(without_blends(planes.numpy())) if tracing.artwork or len(planes) == 4 else planes

@@ -3,15 +3,8 @@
 import numpy as np
 import pytest
 
-from pixtree.vector.regions.flat import (
-    FlatColours,
-    connected,
-    explain,
-    flat_colours,
-    is_blend,
-    nearest_colours,
-    pure_pixels,
-)
+from pixtree.vector.regions.blends import connected, explain, nearest_colours, pure_pixels
+from pixtree.vector.regions.flat import FlatColours, flat_colours, is_blend
 
 BLACK, GREY, WHITE, RED = [0.0] * 3, [128.0] * 3, [255.0] * 3, [220.0, 20.0, 30.0]
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from pixtree.vector.regions.blends import NEAR
 from pixtree.vector.regions.colours import modal_colours, one_coloured, packed, unpacked
-from pixtree.vector.regions.flat import FEWEST, NEAR, NEVER, PEAK, SAME, outstanding
+from pixtree.vector.regions.flat import FEWEST, NEVER, PEAK, SAME, outstanding
 from pixtree.vector.regions.growing import local_variance
 from pixtree.vector.regions.merging import (
     Agglomeration,
@@ -68,8 +69,9 @@ def test_a_large_colour_near_a_larger_one_stands_out_too():
     colours = np.array([[250, 250, 250], [245, 246, 247], [251, 250, 250], [244, 238, 240], [10, 10, 10]], np.float32)
     counts = np.array([900, 500, 400, 60, 50])
     assert outstanding(colours, counts, 9, NEVER).tolist() == [0, 4]
-    assert outstanding(colours, counts, 9, 100).tolist() == [0, 1, 4]  # the third equals the first but for rounding
-    assert outstanding(colours, counts, 9, 60).tolist() == [0, 1, 3, 4]
+    assert outstanding(colours, counts, 9, 300).tolist() == [0, 1, 4]  # the third equals the first but for rounding,
+    assert outstanding(colours, counts, 9, 200).tolist() == [0, 1, 2, 4]  # unless it is twice as large as others must be
+    assert outstanding(colours, counts, 9, 60).tolist() == [0, 1, 2, 3, 4]
 
 
 def test_edges_between_pixels_of_different_regions_and_of_the_border_are_counted():

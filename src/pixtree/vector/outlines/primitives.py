@@ -29,6 +29,7 @@ BENT = 0.6  # share of a line's squared deviations which a circle leaves if the 
 LARGEST_GAP = 0.8  # pixels from a piece to the samples at its ends
 ROUNDING = 0.4  # pixels by which anti-aliasing may move a sample next to a corner
 SHORT = 10  # samples of an arc that may be a wobble of a line
+AROUND = 3  # samples before and after a bend at which pieces may end
 CUT = 4  # samples of a piece that may be a corner cut off by anti-aliasing,
 CUT_DEPTH = 0.8  # and pixels from them to the corner
 LONG = 4  # samples of the lines on both sides of such a corner
@@ -168,7 +169,7 @@ def cheapest_pieces(
     for arc in range(arcs):
         longest = max(longest, starts[arc + 1] - starts[arc])
     path, scratch, sums = np.empty((longest, 2)), np.empty((longest, 3)), np.zeros((longest + 1, 10))
-    fixed = np.zeros(longest, np.bool_)
+    fixed, after = np.zeros(longest, np.bool_), np.empty(longest, np.int32)
     cost, previous = np.empty(longest), np.empty(longest, np.int32)
     place, other = np.empty(4), np.empty(4)
     total = starts[arcs]
@@ -206,7 +207,8 @@ def cheapest_pieces(
             put(places, used, place)
             used += 1
         else:
-            divide(sums, path, fixed, count, prices, cost, previous, place, other)
+            list_places(path, fixed, count, after)
+            divide(sums, path, fixed, after, count, prices, cost, previous, place, other)
             if (
                 ring and not capped
             ):  # again from the sharpest of the corners found, since the first guess may lie inside a short piece
@@ -221,7 +223,8 @@ def cheapest_pieces(
                     turn += again
                     turned(path, fixed, count, again, scratch)
                     add_sums(sums, path, count)
-                    divide(sums, path, fixed, count, prices, cost, previous, place, other)
+                    list_places(path, fixed, count, after)
+                    divide(sums, path, fixed, after, count, prices, cost, previous, place, other)
             k = count - 1
             while k > 0:  # backwards, then turned around
                 first = np.int64(previous[k])
@@ -253,8 +256,40 @@ def cheapest_pieces(
 
 
 @part()
+def list_places(path: Array, fixed: Array, count: int, after: Array) -> None:
+    """Fill `after` with the next place, after each sample, where a piece may end: near bends, not inside exactly straight runs."""
+    last = 0
+    for k in range(count):
+        bent = k == 0 or k == count - 1 or fixed[k]
+        if not bent:
+            in_x, in_y = path[k, 0] - path[k - 1, 0], path[k, 1] - path[k - 1, 1]
+            out_x, out_y = path[k + 1, 0] - path[k, 0], path[k + 1, 1] - path[k, 1]
+            bent = abs(in_x * out_y - in_y * out_x) > 1e-12 or in_x * out_x + in_y * out_y <= 0.0
+        if bent:
+            last = k
+        after[k] = 2 if bent else (1 if k - last <= AROUND else 0)
+    bend, following = count, count
+    for k in range(count - 1, -1, -1):
+        kind = after[k]
+        if kind == 2:
+            bend = k
+        after[k] = following
+        if kind > 0 or bend - k <= AROUND:
+            following = k
+
+
+@part()
 def divide(
-    sums: Array, path: Array, fixed: Array, count: int, prices: Prices, cost: Array, previous: Array, place: Array, other: Array
+    sums: Array,
+    path: Array,
+    fixed: Array,
+    after: Array,
+    count: int,
+    prices: Prices,
+    cost: Array,
+    previous: Array,
+    place: Array,
+    other: Array,
 ) -> None:
     """Fill `previous` with the best place before each sample where a piece that ends there begins."""
     for k in range(count):
@@ -264,13 +299,15 @@ def divide(
         if cost[first] == np.inf:
             continue
         failures = 0
-        for last in range(first + 1, count):
+        last = np.int64(after[first])
+        while last < count:
             price, _, going_on = fit_piece(sums, path, first, last, prices, place, other)
             if cost[first] + price < cost[last]:
                 cost[last], previous[last] = cost[first] + price, first
             failures = 0 if going_on or last - first < 6 else failures + 1
             if failures > PATIENCE or fixed[last]:
                 break
+            last = np.int64(after[last])
 
 
 @inlined

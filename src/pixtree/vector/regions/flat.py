@@ -12,26 +12,26 @@ import torch
 from numpy.typing import NDArray
 
 from pixtree.kernels import kernels_for
-from pixtree.runtime.jit import inlined, kernel, part
+from pixtree.runtime.jit import inlined, kernel
 from pixtree.vector.regions.areas import BLEND, LONG, flat_pixels, is_page, photographs, ruled_pixels
+from pixtree.vector.regions.blends import FREQUENT, NEAR, connected, explain, nearest_colours, take_nearer
 from pixtree.vector.regions.colours import packed, unpacked
+from pixtree.vector.regions.words import with_words
 
 Array = NDArray[Any]
 MOST_COLOURS = 64
 CANDIDATES = 4096  # colours that are looked at, the most frequent first
-SAME, NEAR = 2.0, 12.0  # grey levels in any channel: equal but for rounding, and equal to the eye
+SAME = 2.0  # grey levels in any channel: equal but for rounding
 PEAK = 0.6  # share that a flat colour has of all pixels near it; in a gradient it is about a tenth
+STEP = 40.0  # grey levels by which near colours are told apart when areas are joined
 FEWEST = 4  # pixels of a colour
 LARGE = 0.001  # share of the pixels from which on a colour is kept apart from another one near it
 NEVER = 1 << 62
 USUAL = 1000  # shapes of a photograph by default
 STRAIGHT = 0.08  # share of the boundaries of a page that run straight
-SHINE = 0.45  # largest share of a third colour in a blend
-REACH = 2  # pixels around a blend in which its colours are looked for
 FLAT = 0.9  # share of the pixels that a palette must explain in artwork
 FEWEST_EQUAL = 0.3  # share of the pixels that are not blends: with fewer it is not artwork, and the search ends
 SOFT = 0.02  # share of the visible pixels in soft shadows, above which an image with alpha is not flat
-FREQUENT = 16  # colours that a line too thin to show its own may have
 ROUNDS = 12  # colours of lines too thin to have an inside, found one after the other
 
 
@@ -72,6 +72,18 @@ class FlatColours:
             straight, length = straight + int(runs[runs >= LONG].sum()), length + int(runs.sum())
         return straight >= STRAIGHT * length
 
+    def steps(self) -> NDArray[np.float32]:
+        """Values (1, H, W) that are at least STEP apart where two colours are nearer than that, and 0 in photographs.
+
+        As one more plane, they keep small areas from being joined to others of almost the same colour.
+        """
+        apart = ((self.colours[:, None] - self.colours[None]) ** 2).sum(axis=2)
+        step = np.zeros(len(self.colours), np.float32)
+        for entry in range(1, len(step)):
+            taken = set(step[:entry][apart[entry, :entry] < STEP**2].tolist())
+            step[entry] = next(STEP * k for k in range(len(taken) + 1) if STEP * k not in taken)
+        return np.where(self.photographs, np.float32(0), step[self.entries])[None]
+
     def planes(self, image: Array) -> NDArray[np.float32]:
         """An image (C, H, W) in these colours only, but for its photographs."""
         return np.where(self.photographs, image, self.colours[self.entries].transpose(2, 0, 1))
@@ -92,10 +104,31 @@ def flat_colours(planes: NDArray[np.float32]) -> FlatColours:
     colours = _peaks(planes[:, _inside(planes) & drawn], MOST_COLOURS, large=int(LARGE * drawn.size) if page else NEVER)
     ruled, colours = _ruled(planes, drawn & page, colours)
     areas = len(colours)
-    nearest, equal = nearest_colours(planes, colours)
+    nearest, equal = nearest_colours(planes, colours, drawn)
     if equal[drawn].mean() < FEWEST_EQUAL:
         return FlatColours(colours, nearest, float(equal[drawn].mean()), photos)
-    entries, explained = explain(planes, colours)
+    colours, entries, explained = _with_lines(planes, colours, drawn, (nearest.copy(), equal.copy()))
+    for k in range(len(colours) - 1, areas - 1, -1):
+        if is_blend(colours, k):  # the rim of a thin line, found before the line's own colour
+            fewer = np.delete(colours, k, axis=0)
+            less_entries, less = explain(planes, fewer, drawn)
+            if np.count_nonzero(less[drawn]) >= np.count_nonzero(explained[drawn]):
+                colours, entries, explained = fewer, less_entries, less
+    entries = with_words(
+        np.where(ruled, nearest, entries), planes, colours, nearest_colours(planes, colours, drawn), drawn & ~ruled
+    )
+    entries = connected(entries, planes, colours)
+    return FlatColours(colours, entries, float((explained[drawn] != 0).mean()), photos)
+
+
+def _with_lines(
+    planes: Array, colours: Array, drawn: Array, nearest: tuple[Array, Array]
+) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.uint8]]:
+    """The colours (K, C) with those of lines too thin to have an inside, and the entries and states (H, W) of the pixels drawn.
+
+    nearest: those of `nearest_colours`, which change as colours are found.
+    """
+    entries, explained = explain(planes, colours, drawn, nearest)
     for _ in range(ROUNDS):
         unknown = (explained == 0) & drawn
         if not unknown.any() or len(colours) >= MOST_COLOURS:
@@ -104,15 +137,10 @@ def flat_colours(planes: NDArray[np.float32]) -> FlatColours:
         if not len(more) or (len(colours) and np.abs(colours - more).max(axis=1).min() <= NEAR):
             break
         colours = np.concatenate((colours, more))
-        entries, explained = explain(planes, colours)
-    for k in range(len(colours) - 1, areas - 1, -1):
-        if is_blend(colours, k):  # the rim of a thin line, found before the line's own colour
-            fewer = np.delete(colours, k, axis=0)
-            less_entries, less = explain(planes, fewer)
-            if np.count_nonzero(less[drawn]) >= np.count_nonzero(explained[drawn]):
-                colours, entries, explained = fewer, less_entries, less
-    entries = connected(np.where(ruled, nearest, entries), planes, colours)
-    return FlatColours(colours, entries, float((explained[drawn] != 0).mean()), photos)
+        take_nearer(planes, colours, len(colours) - 1, drawn, *nearest)
+        found, state = explain(planes, colours, unknown, nearest)  # what is explained already can wait
+        entries, explained = np.where(unknown, found, entries), np.where(unknown, state, explained)
+    return colours, *explain(planes, colours, drawn, nearest)
 
 
 def _ruled(planes: Array, drawn: Array, colours: Array) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
@@ -176,7 +204,8 @@ def _peaks(values: Array, most: int, large: int = NEVER) -> NDArray[np.float32]:
 def outstanding(colours: Array, counts: Array, most: int, large: int) -> Array:
     """Up to `most` of the colours (K, C), the most frequent first, that have most of the pixels near them, by their places.
 
-    Of pixels that equal a colour found before, none counts again. Two colours near each other need `large` pixels each.
+    Of pixels that equal a colour found before, none counts again, unless twice `large` are exactly alike. Two colours near each
+    other need `large` pixels each.
     """
     found = np.empty(min(most, len(colours)), np.int64)
     known = np.zeros(len(colours), np.bool_)  # equal to a colour that was found
@@ -188,7 +217,9 @@ def outstanding(colours: Array, counts: Array, most: int, large: int) -> Array:
         for j in range(number):
             if difference(colours, k, found[j]) <= NEAR:
                 fewest = large
-        if known[k] or (fewest == large and counts[k] * 4 < large):
+        if counts[k] // 2 >= large:  # however near another colour is, this is one of its own
+            known[k] = False
+        elif known[k] or (fewest == large and counts[k] * 4 < large):
             continue
         equal, near = 0, 0
         for j in range(len(colours)):
@@ -211,175 +242,3 @@ def difference(colours: Array, one: int, two: int) -> Any:
     for c in range(colours.shape[1]):
         largest = max(largest, abs(colours[one, c] - colours[two, c]))
     return largest
-
-
-@inlined
-def blend_of(planes: Array, y: int, x: int, first: Array, second: Array) -> Any:
-    """Share of the second colour in a pixel, 0…1, and the squared distance of the pixel from that blend."""
-    step, inner = 0.0, 0.0
-    for c in range(planes.shape[0]):
-        step += (second[c] - first[c]) ** 2
-        inner += (planes[c, y, x] - first[c]) * (second[c] - first[c])
-    share = min(max(inner / max(step, 1e-6), 0.0), 1.0)
-    rest = 0.0
-    for c in range(planes.shape[0]):
-        rest += (planes[c, y, x] - first[c] - share * (second[c] - first[c])) ** 2
-    return share, rest
-
-
-@kernel
-def nearest_colours(planes: Array, colours: Array) -> tuple[Array, Array]:
-    """Nearest colour (H, W) int32 of every pixel, and whether it is equal to the eye, (H, W) uint8."""
-    channels, height, width = planes.shape
-    entries, equal = np.zeros((height, width), np.int32), np.zeros((height, width), np.uint8)
-    for y in range(height):
-        for x in range(width):
-            if x > 0 and entries[y, x - 1] < len(colours):  # most pixels equal the one before
-                same = True
-                for c in range(channels):
-                    same = same and planes[c, y, x] == planes[c, y, x - 1]
-                if same:
-                    entries[y, x], equal[y, x] = entries[y, x - 1], equal[y, x - 1]
-                    continue
-            best = np.inf
-            for k in range(len(colours)):
-                largest, squared = 0.0, 0.0
-                for c in range(channels):
-                    step = abs(planes[c, y, x] - colours[k, c])
-                    largest = max(largest, step)
-                    squared += step * step
-                if squared < best:
-                    best = squared
-                    entries[y, x], equal[y, x] = k, 1 if largest <= NEAR else 0
-    return entries, equal
-
-
-@part(allocates=True)
-def pure_pixels(entries: Array, equal: Array, colours: int) -> tuple[Array, Array]:
-    """Which pixels (H, W) are part of a square of four equal ones, and so not blends; and their number per colour."""
-    height, width = entries.shape
-    pure = np.zeros((height, width), np.bool_)
-    for y in range(height - 1):
-        for x in range(width - 1):
-            own = entries[y, x]
-            alike = entries[y, x + 1] == own and entries[y + 1, x] == own and entries[y + 1, x + 1] == own
-            if alike and equal[y, x] and equal[y, x + 1] and equal[y + 1, x] and equal[y + 1, x + 1]:
-                pure[y, x], pure[y, x + 1], pure[y + 1, x], pure[y + 1, x + 1] = True, True, True, True
-    number = np.zeros(colours, np.int64)
-    for y in range(height):
-        for x in range(width):
-            if pure[y, x]:
-                number[entries[y, x]] += 1
-    return pure, number
-
-
-@inlined
-def colours_around(entries: Array, pure: Array, equal: Array, number: Array, y: int, x: int, near: Array) -> Any:
-    """Colours within reach of a pixel, of squares or of lines that have none, into `near`; how many."""
-    count = 0
-    for v in range(max(y - REACH, 0), min(y + REACH + 1, entries.shape[0])):
-        for u in range(max(x - REACH, 0), min(x + REACH + 1, entries.shape[1])):
-            if pure[v, u] or (equal[v, u] and number[entries[v, u]] == 0):
-                known = False
-                for k in range(count):
-                    known = known or near[k] == entries[v, u]
-                if not known:
-                    near[count] = entries[v, u]
-                    count += 1
-    return count
-
-
-@inlined
-def layered_blend(planes: Array, y: int, x: int, colours: Array, near: Array, count: int, own: int) -> Any:
-    """Whether a pixel is a blend of two colours nearby and a little of a third, and which of the two has the larger part.
-
-    A fill that ends exactly under the outer edge of its outline shines through where the edge is anti-aliased.
-    """
-    least, blended = SHINE, False
-    for i in range(count):
-        for j in range(i + 1, count):
-            one, two = colours[near[i]], colours[near[j]]
-            for k in range(min(len(colours), FREQUENT)):
-                if k in (near[i], near[j]):
-                    continue
-                jj, kk, jk, pj, pk, pp = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-                for c in range(planes.shape[0]):
-                    a, b, v = two[c] - one[c], colours[k, c] - one[c], planes[c, y, x] - one[c]
-                    jj, kk, jk = jj + a * a, kk + b * b, jk + a * b
-                    pj, pk, pp = pj + v * a, pk + v * b, pp + v * v
-                determinant = jj * kk - jk * jk
-                if determinant < 1e-3 * jj * kk:
-                    continue
-                s, t = (pj * kk - pk * jk) / determinant, (pk * jj - pj * jk) / determinant
-                if s < 0.0 or t < 0.0 or s + t > 1.0 or t >= least or pp - s * pj - t * pk > BLEND * BLEND:
-                    continue
-                least, blended, own = t, True, near[j] if pj > 0.5 * jj else near[i]
-    return blended, own
-
-
-@kernel
-def explain(planes: Array, colours: Array) -> tuple[Array, Array]:
-    """The colour (H, W) int32 that has the largest part in each pixel; 1 where it is that colour, 2 a blend, 0 neither, uint8.
-
-    A pixel that has one of the colours, but does not lie in or next to a square of it, may well be a blend of two others.
-    """
-    height, width = planes.shape[1:]
-    entries, equal = nearest_colours(planes, colours)
-    pure, number = pure_pixels(entries, equal, len(colours))
-    found, state = entries.copy(), equal.copy()
-    near = np.empty((2 * REACH + 1) ** 2, np.int32)
-    for y in range(height):
-        for x in range(width):
-            own = entries[y, x]
-            if pure[y, x] or (equal[y, x] and number[own] == 0):
-                continue
-            touches = False
-            for v, u in ((y - 1, x), (y + 1, x), (y, x - 1), (y, x + 1)):
-                if 0 <= v < height and 0 <= u < width and pure[v, u] and entries[v, u] == own:
-                    touches = True
-            if equal[y, x] and touches:
-                continue
-            count = colours_around(entries, pure, equal, number, y, x, near)
-            best, blended = BLEND * BLEND, False
-            for i in range(count):
-                for j in range(i + 1, count):
-                    share, rest = blend_of(planes, y, x, colours[near[i]], colours[near[j]])
-                    if rest < best:
-                        best, blended, found[y, x] = rest, True, near[j] if share > 0.5 else near[i]
-            if not blended and not equal[y, x]:
-                for i in range(count):  # a line so thin that its colour is not to be seen nearby
-                    for j in range(min(len(colours), FREQUENT)):
-                        share, rest = blend_of(planes, y, x, colours[near[i]], colours[j])
-                        if rest < best:
-                            best, blended, found[y, x] = rest, True, j if share > 0.5 else near[i]
-            if not blended and not equal[y, x]:
-                blended, found[y, x] = layered_blend(planes, y, x, colours, near, count, found[y, x])
-            if blended:
-                state[y, x] = 2
-    return found, state
-
-
-@kernel
-def connected(entries: Array, planes: Array, colours: Array) -> Array:
-    """Entries (H, W) in which no line hangs together by the corner of a pixel only: the colour with the larger part takes over."""
-    height, width = entries.shape
-    entries = entries.copy()
-    for y in range(height - 1):
-        for x in range(width - 1):
-            a, b = entries[y, x], entries[y, x + 1]
-            if a == b or entries[y + 1, x + 1] != a or entries[y + 1, x] != b:
-                continue
-            one, _ = blend_of(planes, y, x, colours[a], colours[b])
-            two, _ = blend_of(planes, y, x + 1, colours[a], colours[b])
-            three, _ = blend_of(planes, y + 1, x, colours[a], colours[b])
-            four, _ = blend_of(planes, y + 1, x + 1, colours[a], colours[b])
-            if one + two + three + four < 2.0:  # the first colour has the larger part
-                if two < three:
-                    entries[y, x + 1] = a
-                else:
-                    entries[y + 1, x] = a
-            elif one > four:
-                entries[y, x] = b
-            else:
-                entries[y + 1, x + 1] = b
-    return entries

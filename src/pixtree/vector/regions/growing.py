@@ -79,12 +79,18 @@ def local_variance(planes: Array, reach: int) -> Array:
 
 
 def grow_regions(
-    planes: Tensor, *, most: int, cells: int = 2, weights: Tensor | None = None, objects: Objects | None = None
+    planes: Tensor,
+    steps: Array | None = None,
+    *,
+    most: int,
+    cells: int = 2,
+    weights: Tensor | None = None,
+    objects: Objects | None = None,
 ) -> Agglomeration:
     """Nested regions of an image for every count up to about `most`; planes (C, H, W) float32 in 0…255.
 
     cells: per pixel and axis, of the grid on which boundaries will be found; coarser ones start from fewer, larger regions.
-    objects: what no region may cross the edges of.
+    steps: (1, H, W) one more plane by which regions are joined. objects: what no region may cross the edges of.
     """
     height, width = int(planes.shape[1]), int(planes.shape[2])
     rule = TreeOptions(similarity=Ward(), energy="squared_error").rule
@@ -92,9 +98,10 @@ def grow_regions(
     small = min(max(tree.leaves * cells**2 // CELLS_PER_REGION, SMALL_PER_PATH * most, tree.pieces), tree.leaves)
     base: NDArray[np.int32] = tree.cut(small).numpy()
     weight = pixel_weights(planes) if weights is None else weights
+    told = planes.numpy() if steps is None else np.concatenate((planes.numpy(), steps))
     if objects is None:
-        return agglomerate(base, planes.numpy(), weight.numpy())
-    return objects.without_joins(agglomerate(objects.divided(base), objects.apart(planes.numpy()), weight.numpy()))
+        return agglomerate(base, told, weight.numpy())
+    return objects.without_joins(agglomerate(objects.divided(base), objects.apart(told), weight.numpy()))
 
 
 def without_blends(planes: NDArray[np.float32], rounds: int = ROUNDS) -> NDArray[np.float32]:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from pixtree.runtime.jit import inlined, kernel
 from pixtree.vector.regions.areas import BLEND
-from pixtree.vector.regions.flat import FREQUENT, REACH, blend_of
+from pixtree.vector.regions.blends import FREQUENT, REACH, blend_of
 
 Array = NDArray[Any]
 LEAST = 0.12  # share of its colour in a pixel of a line
@@ -18,12 +18,12 @@ FAINT = 20.0  # grey levels from the surrounding colour below which nothing is a
 ACROSS = ((0, 1), (1, 0), (1, 1), (1, -1))
 
 
-def with_thin_lines(entries: NDArray[np.int32], planes: Array, colours: Array) -> NDArray[np.int32]:
+def with_thin_lines(entries: NDArray[np.int32], planes: Array, colours: Array, wanted: Array | None = None) -> NDArray[np.int32]:
     """Entries (H, W) of planes (C, H, W) in which lines thinner than a pixel have the entry of their colour (K, C).
 
-    Their outlines then follow from the shares, as all others do.
+    Their outlines then follow from the shares, as all others do. wanted: (H, W) bool, the pixels that may be part of lines.
     """
-    crests = crests_of(entries, planes, colours)
+    crests = crests_of(entries, planes, colours, wanted)
     return np.asarray(joined(entries, kept_lines(entries, crests), planes, colours))
 
 
@@ -56,13 +56,20 @@ def is_line(planes: Array, y: int, x: int, ground: Array, colour: Array, share: 
     return total < 0.5 * count
 
 
-@kernel
-def crests_of(entries: Array, planes: Array, colours: Array) -> Array:
+def crests_of(entries: Array, planes: Array, colours: Array, wanted: Array | None = None) -> NDArray[np.int32]:
     """The colour (H, W) int32 of the line that a pixel may be part of, one that lies nearby if there is any; −1 for none."""
+    return np.asarray(crests_among(entries, planes, colours, np.ones(entries.shape, np.bool_) if wanted is None else wanted))
+
+
+@kernel
+def crests_among(entries: Array, planes: Array, colours: Array, wanted: Array) -> Array:
+    """The colours of `crests_of`, −1 for pixels that are not wanted."""
     height, width = entries.shape
     crests = np.full((height, width), -1, np.int32)
     for y in range(height):
         for x in range(width):
+            if not wanted[y, x]:
+                continue
             own = entries[y, x]
             distance = 0.0
             for c in range(planes.shape[0]):

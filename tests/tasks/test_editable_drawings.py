@@ -95,6 +95,29 @@ def test_the_layers_of_artwork_keep_its_colours():
     assert fills == {"bar": {"#c81e1e"}, "left": {"#fff"}}
 
 
+LOGOS = {
+    "apart": '<circle cx="30" cy="30" r="20" fill="#e4002b"/><path d="M55 15h33v30h-33z" fill="#0057b8"/>'
+    '<path d="M20 90L50 55 80 90z" fill="#ffb81c"/>',
+    "over each other": '<circle cx="40" cy="40" r="25" fill="#e4002b"/><path d="M45 35h40v40h-40z" fill="#0057b8"/>'
+    '<path d="M20 90L50 55 80 90z" fill="#ffb81c"/>',
+    "shades of a colour": '<circle cx="50" cy="50" r="45" fill="#113"/><circle cx="50" cy="50" r="30" fill="#668"/>'
+    '<circle cx="50" cy="50" r="15" fill="#aac"/>',
+    "side by side": '<path d="M10 20L55 10 60 90 15 80z" fill="#0a6"/><path d="M55 10L90 30 60 90z" fill="#fa0"/>'
+    '<circle cx="30" cy="50" r="12" fill="#fff5e0"/>',
+}
+
+
+@pytest.mark.parametrize("size", [64, 200, 512])
+@pytest.mark.parametrize("name", LOGOS)
+def test_a_logo_of_three_shapes_on_white_has_a_path_for_each(name, size):
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{size}" height="{size}" viewBox="0 0 100 100">'
+    logo = rendered(f"{head}{LOGOS[name]}</svg>")
+    drawing = vectorize(logo, editable=True)
+    assert drawing.artwork
+    assert len(list(ET.fromstring(str(drawing)).iter(f"{SVG}path"))) == drawing.paths == 4
+    assert psnr(mean_squared_error(rendered(str(drawing)), logo)) > 35
+
+
 def test_a_mask_of_the_whole_image_has_every_shape():
     text = str(vectorize(PHOTO, paths=20, passes="single", layers={"all": np.ones((96, 112), bool)}))
     assert len(list(layers_in(text)["all"].iter(f"{SVG}path"))) == 20

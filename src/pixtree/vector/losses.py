@@ -58,8 +58,8 @@ def largest_loss(shown: Array, drawn: Array, flat: Array | None = None) -> Loss 
     rows, columns = np.divmod(np.flatnonzero(inside), width)
     nearest = int(np.argmin((rows - rows.mean()) ** 2 + (columns - columns.mean()) ** 2))  # a place inside, also of a ring
     place = (int(columns[nearest] * BLOCK + BLOCK // 2), int(rows[nearest] * BLOCK + BLOCK // 2))
-    colours = (hexadecimal(np.rint(np.median(blocks[inside], axis=0)).astype(np.uint8)) for blocks in (one, two))
-    return Loss(float(size[largest] / off.size), place, *colours, float(apart.ravel()[inside].mean()))
+    colour, other = (hexadecimal(np.rint(np.median(blocks[inside], axis=0)).astype(np.uint8)) for blocks in (one, two))
+    return Loss(float(size[largest] / off.size), place, colour, other, float(apart.ravel()[inside].mean()))
 
 
 def _blocks(pixels: Array, height: int, width: int) -> NDArray[np.float64]:

@@ -140,7 +140,8 @@ def _with_lines(
         take_nearer(planes, colours, len(colours) - 1, drawn, *nearest)
         found, state = explain(planes, colours, unknown, nearest)  # what is explained already can wait
         entries, explained = np.where(unknown, found, entries), np.where(unknown, state, explained)
-    return colours, *explain(planes, colours, drawn, nearest)
+    entries, explained = explain(planes, colours, drawn, nearest)
+    return colours, entries, explained
 
 
 def _ruled(planes: Array, drawn: Array, colours: Array) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:

@@ -25,10 +25,11 @@ from pixtree.models.entry import stem_flops
 
 MODELS = ("deit_tiny_patch16_224", "vit_tiny_patch16_224")
 COMPUTES = (0.7, 0.5, 0.3)
-RULES = ("tree", "tree-small", "tome", "tome-small", "atc", "pitome", "mctf", "atm", "random")
+RULES = ("tree", "tree-default", "tree-small", "tome", "tome-small", "atc", "pitome", "mctf", "atm", "random")
 SIZES = {0.3: (176, 160)}  # of the rules that end in -small; with more compute, smaller inputs lose
 NAMES = {
     "tree": "pixtree: token trees",
+    "tree-default": "pixtree, default schedule",
     "tree-small": "pixtree, on a smaller input",
     "tome": "ToMe",
     "tome-small": "ToMe, on a smaller input",
@@ -80,6 +81,8 @@ def choose(options: argparse.Namespace) -> dict:
         batches = normalised(images, model).split(BATCH)
         for compute in options.computes:
             for rule in options.rules:
+                if rule == "tree-default":  # nothing to choose
+                    continue
                 for size in SIZES.get(compute, ()) if rule.endswith("-small") else (None,):
                     kind = rule.partition("-")[0]
                     for one in best_schedule(model, batches, compute, rule=kind, shapes=SHAPES, input_size=size):
@@ -182,7 +185,9 @@ def rows_of(name: str, images: Tensor, classes: Tensor, chosen: dict, options: a
         for rule in options.rules:
             if rule.endswith("-small") and compute not in SIZES:
                 continue
-            shape, size = shape_of(chosen.get((rule, compute), chosen["tree", compute]))
+            shape, size = None, None
+            if rule != "tree-default":
+                shape, size = shape_of(chosen.get((rule, compute), chosen["tree", compute]))
             coarse = pixtree.coarsen(model, compute, schedule=shape, rule=rule.partition("-")[0], input_size=size)
             key = f"{name}-{rule}-{compute}-{shape}-{size}"
             answers[rule] = cached(options, key, lambda coarse=coarse: logits(coarse, pixels))

@@ -115,6 +115,14 @@ def test_schedules_come_near_the_compute_from_below(shape, compute):
     assert all(before >= after >= before / 2 for before, after in pairwise(counts))
 
 
+def test_near_half_the_compute_every_second_block_merges():
+    model = timm.create_model("vit_tiny_patch16_224")
+    for compute, merging in ((0.7, 9), (0.5, 6), (0.4, 11)):
+        counts = (196, *pixtree.coarsen(model, compute).counts)
+        assert sum(after < before for before, after in pairwise(counts)) == merging
+    assert pixtree.coarsen("vit_tiny_patch16_224", 0.5, depth=8).compute <= 0.5
+
+
 def test_a_count_of_tokens_stands_for_the_compute_of_as_many_throughout():
     model = timm.create_model("vit_tiny_patch16_224")
     assert pixtree.coarsen(model, tokens=100).compute == pytest.approx(0.478, abs=0.01)

@@ -15,8 +15,8 @@ from torch.utils.flop_counter import FlopCounterMode
 import pixtree
 from pixtree.models.coarsening import RULES, ConstantNumber, ConstantShare, DecreasingNumber, EverySecond, Speed, best_schedule
 from pixtree.models.coarsening.blocks import attend, think
+from pixtree.models.coarsening.clock import Clock
 from pixtree.models.coarsening.schedules import Wanted
-from pixtree.models.coarsening.speed import Clock
 from pixtree.models.timm_import import timm
 
 param_groups_layer_decay = import_module("timm.optim").param_groups_layer_decay

@@ -33,8 +33,8 @@ def speed(
         found = f"{rounds}, {threads} and {settings.batch}"
         raise UsageError(f"expected at least 1 round, 0 or more threads and a batch of at least 1, got {found}; try 7, 0 and 8")
     from pixtree.evaluation.classification import image_side
+    from pixtree.evaluation.coarse_speed import SPEED_COLUMNS, coarsened_at, speed_rows, untouched, using_threads
     from pixtree.evaluation.plots import plot_bars
-    from pixtree.evaluation.speed import SPEED_COLUMNS, coarsened_at, speed_rows, untouched, using_threads
     from pixtree.evaluation.variants import photo_batch
 
     base = untouched(model, settings.weights, size).to(settings.device)

@@ -1,6 +1,7 @@
 """Whether weights can be downloaded, asked once and briefly: libraries retry for minutes where there is no network."""
 
 import os
+from importlib import import_module
 from threading import Thread
 from typing import Any
 
@@ -45,11 +46,10 @@ def _answers() -> bool:
     found: list[bool] = []
 
     def ask() -> None:
-        from huggingface_hub import constants
-        from huggingface_hub.utils import get_session
+        hub: Any = import_module("huggingface_hub")
 
         try:
-            get_session().head(constants.ENDPOINT, timeout=SECONDS)
+            hub.utils.get_session().head(hub.constants.ENDPOINT, timeout=SECONDS)
             found.append(True)
         except Exception:  # of whichever library makes the connection
             found.append(False)

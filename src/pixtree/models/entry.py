@@ -79,7 +79,8 @@ def _of_patches(vit: Any, images: Tensor, input_size: Grid | None) -> Entry:
 
     def base() -> Tensor:
         down, across = (cells(length, side, images.device) for length, side in zip((height, width), cell, strict=True))
-        return (down[:, None] * grid[1] + across)[None]
+        numbers: Tensor = down[:, None] * grid[1] + across
+        return numbers[None]
 
     places = sides = None
     if getattr(vit, "rope", None) is not None:

@@ -18,7 +18,7 @@ def wrapped(model: Any) -> Any:
 
 
 def around(getter: Any, model: Any) -> Any:
-    """The same wrapper around another model; the given one keeps its own. Any model that is no wrapper gives the other model."""
+    """The same wrapper around another model; the given one keeps its own. Without a wrapper it is the other model alone."""
     if not is_getter(getter):
         return model
     other = copy(getter)

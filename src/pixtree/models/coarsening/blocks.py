@@ -57,7 +57,7 @@ def attend(
     """The first half of a block: tokens (B, L, D) after attention, its projections, and with `whole` the attention weights.
 
     sizes: (B, n) of the last n tokens, None if all are 1. A token of size s counts as s equal tokens would.
-    first: only the first so many tokens are wanted, (B, first, D); they attend to all.
+    first: only this many tokens are wanted, the first ones, (B, first, D); they attend to all.
     """
     post_norm = type(block).__name__ in POST_NORM
     read = tokens if post_norm else block.norm1(tokens)

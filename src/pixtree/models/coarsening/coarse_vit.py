@@ -151,14 +151,14 @@ class CoarseViT(LikeTimm):
 
     def save_pretrained(self, folder: Any) -> None:
         """Write config.json and model.safetensors into a folder; `from_pretrained` reads them, schedule included."""
-        from pixtree.models.coarsening.checkpoint import save_coarse
+        from pixtree.models.coarsening.saving import save_coarse
 
         save_coarse(self, folder)
 
     @classmethod
     def from_pretrained(cls, source: Any, **options: Any) -> "CoarseViT":
         """Read what `save_pretrained` wrote, from a folder or from the Hugging Face Hub."""
-        from pixtree.models.coarsening.checkpoint import load_coarse
+        from pixtree.models.coarsening.saving import load_coarse
 
         return load_coarse(source, **options)
 

@@ -8,10 +8,10 @@ from torch import nn
 
 from pixtree.models.adapters import check_module, is_of_transformers
 from pixtree.models.coarsening.blocks import check_blocks
+from pixtree.models.coarsening.clock import Clock, Speed, clock_of, evaluating
 from pixtree.models.coarsening.coarse_vit import CoarseViT
 from pixtree.models.coarsening.rules import Rule, rule_of
 from pixtree.models.coarsening.schedules import Schedule, Shape, Wanted
-from pixtree.models.coarsening.speed import Clock, Speed, clock_of, evaluating
 from pixtree.models.entry import held_vit, stem_flops, token_count
 from pixtree.models.feature_getters import around, wrapped
 from pixtree.models.retrofit import timm_model
@@ -41,7 +41,7 @@ def coarsen(
     model of the same class.
     compute: share of the model's floating-point operations to use, 0.5 by default; 1.0 merges nothing.
     tokens: instead, as much compute as that many tokens in every block would take.
-    speed: instead, so many times the images per second of the untouched model, measured here for one image at a time with torch's
+    speed: instead, a multiple of the untouched model's images per second, measured here for one image at a time with torch's
         threads; `Speed(1.8, batch=8)` for more at a time. Takes seconds.
     schedule: instead, tokens left after each block; or, with one of the above, a shape such as `ConstantShare(first=2)`.
     rule: which tokens merge, "tree" or the name of a baseline, see `RULES`.

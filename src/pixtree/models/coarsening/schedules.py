@@ -131,7 +131,7 @@ class DecreasingNumber:
 
 
 class Timed(Protocol):
-    """The seconds that schedules take on this machine, see `coarsening.speed`."""
+    """The seconds that schedules take on this machine, see `coarsening.clock`."""
 
     def of(self, counts: Sequence[int], tokens: int) -> float:
         """Seconds with these counts of `tokens` after the blocks."""

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from pixtree.models.coarsening.block_merging import Coarse, Merging, unfolded_rows
+from pixtree.models.coarsening.clock import Clock, Speed, clock_of, evaluating
 from pixtree.models.coarsening.coarse_vit import TokenTree
 from pixtree.models.coarsening.final_tokens import Final, Folding, VisualTokens, folding_of_regions, folding_of_tree
 from pixtree.models.coarsening.rules import Rule
 from pixtree.models.coarsening.schedules import Schedule, Wanted, total_flops
-from pixtree.models.coarsening.speed import Clock, Speed, clock_of, evaluating
 from pixtree.models.entry import Entry, enter, stem_flops, token_count
 from pixtree.models.huggingface.region_tower import RegionTower
 from pixtree.models.huggingface.tower import Tower

@@ -35,7 +35,7 @@ def untouched(name: str, weights: Path | None = None, size: int | None = None) -
 
 @contextmanager
 def using_threads(count: int) -> Iterator[int]:
-    """So many threads of torch for a while, or as many as there are with 0; gives their number."""
+    """`count` threads of torch for a while, or as many as there are with 0; gives their number."""
     before = torch.get_num_threads()
     if count:
         torch.set_num_threads(count)

@@ -103,7 +103,7 @@ def _config_of(model: CoarseViT) -> dict[str, Any]:
 
 
 def replace_backend(rule: Any) -> Any:
-    """A rule as it is without a choice of backend, which is no part of a model."""
+    """A rule as it is without a choice of backend, which does not belong to a model."""
     return replace(rule, backend="auto") if hasattr(rule, "backend") else rule
 
 

@@ -28,7 +28,7 @@ KEPT = 0.8  # the share of its tokens that a merge keeps while it is timed
 
 @dataclass(frozen=True)
 class Speed:
-    """So many times the images per second of the untouched model, on this machine, with torch's threads and this batch."""
+    """A multiple of the untouched model's images per second, on this machine, with torch's threads and this batch."""
 
     times: float
     batch: int = 1

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
 from pixtree.kernels.tokens.merge.definition import averaged, summed
-from pixtree.models.coarsening.blocks import attend, think
+from pixtree.models.coarsening.blocks import attend, key_bias, think
 from pixtree.models.coarsening.final_tokens import exact_ward, folding_of_regions
 from pixtree.models.coarsening.schedules import halved
 
@@ -106,7 +106,8 @@ def measures(
     middle = (attention[:, None] * patches).sum(dim=0) / attention.sum()
     weighted = (attention * lost).sum() / (attention * (patches - middle).square().sum(dim=1)).sum()
     sizes = 1.0 / shares.square().sum(dim=1)  # patches per token
-    made = attend(block, torch.cat((rows[:, :1], tokens[None]), dim=1), sizes[None], None, False)[1]
+    both = torch.cat((rows[:, :1], tokens[None]), dim=1)
+    made = attend(block, both, key_bias(sizes[None], both), None, False)[1]
     found = made.attention_of_first(1)[0, :, 0, 1:].mean(dim=0) @ shares
     kept = torch.minimum(found / found.sum(), expected / expected.sum()).sum()
     return float(lost.sum() / spread.sum()), float(weighted), float(kept)

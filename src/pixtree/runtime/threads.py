@@ -62,7 +62,7 @@ def each(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Resu
 
 def spans(items: int, work: int, worth: int) -> list[tuple[int, int]]:
     """Consecutive numbers of items, (first, end) for each thread; one span where the work of a thread would be below `worth`."""
-    threads = max(1, min(thread_count(), items, work // worth))
+    threads = 1 if work < 2 * worth else max(1, min(thread_count(), items, work // worth))
     step = max(1, -(-items // threads))
     return [(start, min(start + step, items)) for start in range(0, items, step)]
 

@@ -9,7 +9,7 @@ from torch.utils.checkpoint import checkpoint
 
 from pixtree.kernels import kernels_for
 from pixtree.kernels.tokens.merge.definition import averaged, summed
-from pixtree.models.coarsening.blocks import attend, norm_of_mlp, think
+from pixtree.models.coarsening.blocks import attend, key_bias, norm_of_mlp, think
 from pixtree.models.coarsening.rules import Rule, Seen, attention_of
 from pixtree.models.coarsening.schedules import Schedule
 from pixtree.models.entry import Entry
@@ -19,6 +19,7 @@ from pixtree.models.patch_grids import rope_at, rotary_at
 class Coarse(NamedTuple):
     """Tokens (B, K + n, D) between two blocks; once some have merged also sizes (B, n), labels (B, N), places (B, n, 2).
 
+    bias: (B, 1, 1, K + n), of the tokens as keys, see `key_bias`; made where tokens merge and kept until they merge again.
     attended: (B, n) float32, how much the readers attended to each token in this block, where that was asked for.
     """
 
@@ -27,6 +28,7 @@ class Coarse(NamedTuple):
     labels: Tensor | None = None
     places: Tensor | None = None
     attended: Tensor | None = None
+    bias: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +68,12 @@ class Merging:
         prefix, before = self.vit.num_prefix_tokens, state.tokens.shape[1] - self.vit.num_prefix_tokens
         is_watched = number == self.watched
         if self.only_prefix and number == len(self.vit.blocks) - 1:
-            return state._replace(tokens=think(block, attend(block, state.tokens, state.sizes, rope, False, prefix)[0]))
+            return state._replace(tokens=think(block, attend(block, state.tokens, state.bias, rope, False, prefix)[0]))
         if count == before and state.sizes is None and not is_watched:  # nothing has merged: run the block unchanged
             options = {} if rope is None else {"rope": rope}
             return state._replace(tokens=block(state.tokens, **options))
         whole = (is_watched and self.readers == 0) or (count < before and self.rule.asks_for_attention(self.readers))
-        tokens, made, attention = attend(block, state.tokens, state.sizes, rope, whole)
+        tokens, made, attention = attend(block, state.tokens, state.bias, rope, whole)
         sizes = torch.ones_like(tokens[:, prefix:, 0], dtype=torch.float32) if state.sizes is None else state.sizes
         depth, norm = len(self.vit.blocks), norm_of_mlp(block)
         seen = Seen(tokens, sizes, prefix, self.readers, number, depth, made, attention, norm)
@@ -91,7 +93,7 @@ class Merging:
             places = averaged(places.expand(tokens.shape[0], -1, -1), sizes, labels, count)
         now = labels if state.labels is None else labels.gather(1, state.labels)
         attended = None if state.attended is None else summed(state.attended, labels, count)
-        return Coarse(tokens, totals, now, places, attended)
+        return Coarse(tokens, totals, now, places, attended, key_bias(totals, tokens))
 
     def _rope(self, number: int, state: Coarse, entry: Entry) -> Tensor | None:
         """Rotary embedding of a block's tokens: the model's own until some have merged, then at their places."""

@@ -31,6 +31,8 @@ class Projections(NamedTuple):
     def attention_of_first(self, count: int) -> Tensor:
         """The attention (B, heads, count, L) of the few first tokens: a matrix product would copy all keys first."""
         chosen = self.query[:, :, :count] * self.scale
+        if count == 1:
+            return self._normalised((self.key * chosen).sum(dim=-1)[:, :, None])
         scores = [(self.key * row[:, :, None]).sum(dim=-1) for row in chosen.unbind(dim=2)]
         return self._normalised(torch.stack(scores, dim=2))
 
@@ -52,16 +54,15 @@ def check_blocks(vit: Any) -> None:
 
 
 def attend(
-    block: Any, tokens: Tensor, sizes: Tensor | None, rope: Tensor | None, whole: bool, first: int | None = None
+    block: Any, tokens: Tensor, bias: Tensor | None, rope: Tensor | None, whole: bool, first: int | None = None
 ) -> tuple[Tensor, Projections, Tensor | None]:
     """The first half of a block: tokens (B, L, D) after attention, its projections, and with `whole` the attention weights.
 
-    sizes: (B, n) of the last n tokens, None if all are 1. A token of size s counts as s equal tokens would.
+    bias: of all keys, see `key_bias`; None if all tokens have size 1.
     first: only this many tokens are wanted, the first ones, (B, first, D); they attend to all.
     """
     post_norm = type(block).__name__ in POST_NORM
     read = tokens if post_norm else block.norm1(tokens)
-    bias = None if sizes is None else _key_bias(sizes, tokens)
     made, gate = _projections(block.attn, read, rope, bias)
     if first is not None:
         tokens, made = tokens[:, :first], made._replace(query=made.query[:, :, :first])
@@ -95,8 +96,11 @@ def _scaled(block: Any, branch: Tensor, half: int) -> Tensor:
     return branch if gamma is None else gamma * branch
 
 
-def _key_bias(sizes: Tensor, tokens: Tensor) -> Tensor:
-    """log(size) for every key, 0 for prefix tokens, (B, 1, 1, L): attention in proportion to size (ToMe, eq. 1)."""
+def key_bias(sizes: Tensor, tokens: Tensor) -> Tensor:
+    """log(size) for every key, 0 for prefix tokens, (B, 1, 1, L): a token of size s counts as s equal ones would (ToMe, eq. 1).
+
+    sizes: (B, n) of the last n of the tokens (B, L, D).
+    """
     prefix = tokens.shape[1] - sizes.shape[1]
     return functional.pad(sizes.log(), (prefix, 0)).to(tokens.dtype)[:, None, None]
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from pixtree.kernels import kernels_for
-from pixtree.models.coarsening.blocks import attend, norm_of_mlp, think
+from pixtree.models.coarsening.blocks import attend, key_bias, norm_of_mlp, think
 from pixtree.models.coarsening.rules import Rule, Seen
 from pixtree.models.coarsening.schedules import ends_with_prefix, halved
 from pixtree.runtime.backend import wait_for
@@ -121,11 +121,12 @@ def _timed(vit: Any, rule: Rule, readers: int, rows: Tensor) -> tuple[float, flo
     prefix = vit.num_prefix_tokens
     sizes = torch.ones(rows.shape[0], rows.shape[1] - prefix, device=rows.device)
     count = max(halved(sizes.shape[1]), round(KEPT * sizes.shape[1]))
+    bias = key_bias(sizes, rows)
     kernels = kernels_for(getattr(rule, "backend", "auto"), rows.device)
     depth = len(vit.blocks)
     for block in vit.blocks:
         times = [_now(rows)]
-        after, made, attention = attend(block, rows, sizes, None, rule.asks_for_attention(readers))
+        after, made, attention = attend(block, rows, bias, None, rule.asks_for_attention(readers))
         times.append(_now(rows))
         think(block, after)
         times.append(_now(rows))

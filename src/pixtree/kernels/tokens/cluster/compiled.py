@@ -45,12 +45,12 @@ def _labels(first: Tensor, second: Tensor, of_products: bool, weights: Tensor, c
     labels = torch.empty((batch, points), dtype=torch.int64)
     inputs = first.numpy(), second.numpy(), of_products, weights.detach().contiguous().numpy(), count, rounds, ward
 
-    def of_images(start: int, end: int) -> None:
+    def of_images(span: tuple[int, int]) -> None:
         rows = points + points // 2  # distances, and means of the pairs of a round
         space = scratch("tokens", rows * points)[: rows * points].view(np.float32).reshape(rows, points)
-        _cluster_images(*inputs, start, end, space, labels.numpy())
+        _cluster_images(*inputs, *span, space, labels.numpy())
 
-    each(lambda span: of_images(*span), spans(batch, batch * points * points, WORTH_A_THREAD))
+    each(of_images, spans(batch, batch * points * points, WORTH_A_THREAD))
     return labels
 
 

@@ -21,10 +21,10 @@ def merge_tokens(tokens: Tensor, sizes: Tensor, labels: Tensor, count: int) -> t
     merged, totals = torch.empty(batch, prefix + count, width), torch.empty(batch, count)
     inputs = [one.detach().contiguous().numpy() for one in (tokens, sizes, labels)]
 
-    def of_images(start: int, end: int) -> None:
-        _merge_images(*inputs, prefix, start, end, merged.numpy(), totals.numpy())
+    def of_images(span: tuple[int, int]) -> None:
+        _merge_images(*inputs, prefix, *span, merged.numpy(), totals.numpy())
 
-    each(lambda span: of_images(*span), spans(batch, tokens.numel(), WORTH_A_THREAD))
+    each(of_images, spans(batch, tokens.numel(), WORTH_A_THREAD))
     return merged, totals
 
 

@@ -341,16 +341,16 @@ def test_a_speed_is_reached_by_measured_time_or_refused():
 
 
 def test_a_schedule_by_time_takes_the_time_that_was_asked_for():
-    clock = Clock((10, 100), (1.0, 10.0), (2.0, 20.0), (0.5, 1.0), rest=5.0, closes=False)
+    clock = Clock((10, 100), (1.0, 10.0), (2.0, 20.0), (0.5, 1.0), whole=365.0, rest=5.0, closes=False)
     for speed in (1.1, 1.5, 1.8):
         counts = Wanted(speed=speed, schedule=ConstantShare(1)).timed(clock, 12, 100).counts(100)
-        assert clock.untouched(12) / clock.of(counts, 100) == pytest.approx(speed, abs=0.02)
-        assert clock.untouched(12) / clock.of(counts, 100) >= speed - 1e-6
+        assert clock.whole / clock.of(counts, 100) == pytest.approx(speed, abs=0.02)
+        assert clock.whole / clock.of(counts, 100) >= speed - 1e-6
 
 
 def test_a_clock_adds_up_what_it_measured():
-    clock = Clock((2, 4), (1.0, 3.0), (2.0, 6.0), (0.5, 0.7), rest=10.0, closes=False)
-    assert clock.of((4, 4), 4) == clock.untouched(2) == 10.0 + 2 * 9.0
+    clock = Clock((2, 4), (1.0, 3.0), (2.0, 6.0), (0.5, 0.7), whole=28.0, rest=10.0, closes=False)
+    assert clock.of((4, 4), 4) == clock.whole
     assert clock.of((3, 1), 4) == pytest.approx(10.0 + (3.0 + 4.0 + 0.7) + (2.0 + 2.0 + 0.6))
     assert replace(clock, closes=True).of((4, 3), 4) == pytest.approx(10.0 + 9.0 + (3.0 + 2.0))
 

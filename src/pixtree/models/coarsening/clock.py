@@ -42,12 +42,16 @@ class Speed:
 
 @dataclass(frozen=True)
 class Clock:
-    """Seconds of a block's attention, MLP and merge at some numbers of tokens, which rise, and of all that is not a block."""
+    """Seconds of a block's attention, MLP and merge at some numbers of tokens, which rise.
+
+    whole: of the untouched model. rest: of all in it that is not a block.
+    """
 
     lengths: tuple[int, ...]
     attention: tuple[float, ...]
     mlp: tuple[float, ...]
     merge: tuple[float, ...]
+    whole: float
     rest: float
     closes: bool  # the last block computes prefix tokens only
 
@@ -60,10 +64,6 @@ class Clock:
             total += self._at(self.merge, left) if count < left and not last else 0.0
             left = count
         return total
-
-    def untouched(self, depth: int) -> float:
-        """Seconds of the model itself."""
-        return self.rest + depth * (self.attention[-1] + self.mlp[-1])
 
     def _at(self, seconds: tuple[float, ...], length: int) -> float:
         """Between two lengths, in proportion; below the least, as there: weights are read all the same."""
@@ -101,18 +101,28 @@ def clock_of(vit: Any, rule: Rule, readers: int, tokens: int, batch: int, whole:
     rows = torch.randn(batch, prefix + tokens, int(vit.embed_dim), generator=random).to(weight)
     found: dict[int, list[tuple[float, float, float]]] = {length: [] for length in lengths}
     wholes: list[float] = []
+    blocks: list[float] = []
     for turn in range(ROUNDS + 1):  # the first warms up
         start = _now(rows)
         whole()
-        wholes += [_now(rows) - start] if turn else []
+        middle = _now(rows)
+        run_blocks(vit, rows)
+        wholes += [middle - start] if turn else []
+        blocks += [_now(rows) - middle] if turn else []
         for length in lengths:
             seconds = _timed(vit, rule, readers, rows[:, : prefix + length])
             found[length] += [seconds] if turn else []
     columns = [[min(part) / len(vit.blocks) for part in zip(*found[length], strict=True)] for length in lengths]
     attention, mlp, merge = (tuple(column) for column in zip(*columns, strict=True))
-    blocks = len(vit.blocks) * (attention[-1] + mlp[-1])
-    rest = max(0.0, min(wholes) - blocks)
-    return Clock(tuple(lengths), attention, mlp, merge, rest, ends_with_prefix(vit))
+    rest = max(0.0, min(wholes) - min(blocks))
+    return Clock(tuple(lengths), attention, mlp, merge, min(wholes), rest, ends_with_prefix(vit))
+
+
+def run_blocks(vit: Any, rows: Tensor) -> None:
+    """All blocks as the untouched model runs them; those that need positions in two halves without."""
+    is_whole = getattr(vit, "rope", None) is None
+    for block in vit.blocks:
+        rows = block(rows) if is_whole else think(block, attend(block, rows, None, None, False)[0])
 
 
 def _timed(vit: Any, rule: Rule, readers: int, rows: Tensor) -> tuple[float, float, float]:

@@ -12,7 +12,7 @@ from pixtree.models.coarsening.rules import Rule
 
 HALF = 0.5  # of the model's compute, unless asked otherwise
 STEPS = 40  # of bisection: far below one token
-ENOUGH_BLOCKS = 9  # of a model, for merging in every second one
+ENOUGH_BLOCKS, LEAST_SKIPPING = 9, 0.45  # blocks of a model and share of its compute, for merging in every second block
 
 
 @dataclass(frozen=True)
@@ -133,11 +133,12 @@ class DecreasingNumber:
 class Timed(Protocol):
     """The seconds that schedules take on this machine, see `coarsening.clock`."""
 
+    @property
+    def whole(self) -> float:
+        """Seconds of the untouched model."""
+
     def of(self, counts: Sequence[int], tokens: int) -> float:
         """Seconds with these counts of `tokens` after the blocks."""
-
-    def untouched(self, depth: int) -> float:
-        """Seconds of the model itself."""
 
 
 @dataclass(frozen=True)
@@ -177,12 +178,14 @@ class Wanted:
     def timed(self, clock: Timed, depth: int, count: int) -> Schedule:
         """The schedule whose forward pass takes `1 / speed` of the untouched model's time."""
         assert self.speed is not None
-        shape = self.schedule if callable(self.schedule) else default_shape(1.0 / self.speed, depth)
-        whole = clock.untouched(depth) * (1.0 + 1e-9)  # sums differ by rounding
+        if self.speed == 1.0:
+            return Schedule((1.0,) * depth)
+        goal = 1.0 / self.speed
+        shape = self.schedule if callable(self.schedule) else default_shape(goal, depth, skips=goal >= LEAST_SKIPPING)
         try:
-            return fitted(shape, count, depth, lambda counts: clock.of(counts, count) / whole, 1.0 / self.speed)
+            return fitted(shape, count, depth, lambda counts: clock.of(counts, count) / clock.whole, goal)
         except ValueError:
-            most = whole / clock.of(shape(1.0, count, depth), count)
+            most = clock.whole / clock.of(shape(1.0, count, depth), count)
             raise ValueError(
                 f"{shape} reaches {most:.2f} times the speed here, got speed={self.speed}; ask for less, or give larger batches"
             ) from None
@@ -194,15 +197,16 @@ class Wanted:
         return schedule if isinstance(schedule, Schedule) else Schedule.of_counts(schedule, count)
 
 
-def default_shape(compute: float, depth: int) -> Shape:
+def default_shape(compute: float, depth: int, skips: bool | None = None) -> Shape:
     """The default of `coarsen`: merging starts after a quarter of the blocks, earlier where less compute is left.
 
     Chosen on photos of imagenet_sample, see docs/results.md; `best_schedule` looks for a model's own. Near half the compute every
     second block merges, which changes answers hardly more than merging in every block and takes half the time.
+    skips: whether to do so, where it does not follow from the compute.
     """
     start = 1 / 4 if compute >= 0.6 else 1 / 6 if compute >= 0.45 else 1 / 12 if compute >= 0.38 else 0.0
-    skips = 0.45 <= compute < 0.6 and depth >= ENOUGH_BLOCKS
-    return EverySecond(round(start * depth)) if skips else ConstantShare(round(start * depth))
+    skips = LEAST_SKIPPING <= compute < 0.6 if skips is None else skips
+    return EverySecond(round(start * depth)) if skips and depth >= ENOUGH_BLOCKS else ConstantShare(round(start * depth))
 
 
 def fitted(shape: Shape, tokens: int, depth: int, cost: Callable[[Sequence[int]], float], goal: float) -> Schedule:

@@ -340,6 +340,14 @@ def test_a_speed_is_reached_by_measured_time_or_refused():
         pixtree.coarsen(model, speed=1000.0)
 
 
+@pytest.mark.parametrize("name", ["vit_small_patch16_dinov3", "vit_base_patch16_siglip_224"])
+def test_speeds_are_measured_with_rotary_positions_and_without_a_class_token(name):
+    model = model_of(name)
+    for held in (model, pixtree.retrofit(model, tokens=14)):
+        with pytest.raises(ValueError, match="times the speed here, got speed=1000"):
+            pixtree.coarsen(held, speed=1000.0)
+
+
 def test_a_schedule_by_time_takes_the_time_that_was_asked_for():
     clock = Clock((10, 100), (1.0, 10.0), (2.0, 20.0), (0.5, 1.0), whole=365.0, rest=5.0, closes=False)
     for speed in (1.1, 1.5, 1.8):

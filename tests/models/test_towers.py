@@ -156,6 +156,14 @@ def test_merges_and_logits_are_those_of_the_same_weights_in_timm(monkeypatch):
     assert tower_of(pixtree.coarsen(twin, 0.8)).counts[-1] <= fast.counts[-1]  # a tower returns all tokens of its last layer
 
 
+@pytest.mark.parametrize("name", ["dinov3", "siglip", "clip"])
+def test_a_speed_is_measured_on_the_tower(name):
+    model = tiny(FAMILIES[name])
+    assert set(tower_of(pixtree.coarsen(model, speed=1.0)).counts) == {(SIDE // PATCH) ** 2}
+    with pytest.raises(ValueError, match="times the speed here, got speed=1000"):
+        pixtree.coarsen(model, speed=1000.0)
+
+
 def test_gradients_flow_through_merged_tokens_with_and_without_checkpointing():
     model, batch = tiny(CLASSIFIERS["vit"]).train(), images(SIDE)
     fast = pixtree.coarsen(model, schedule=FALLING)

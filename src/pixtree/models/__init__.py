@@ -9,7 +9,7 @@ Importing this package registers `pixtree_vit_tiny`, `pixtree_vit_small` and `pi
 from pixtree.models import zoo as scratch  # under its name of 0.2
 from pixtree.models.backbone import Backbone, TokenSequence
 from pixtree.models.checkpoint import from_pretrained
-from pixtree.models.coarsening import CoarseViT, ConstantShare, EverySecond, Speed, best_schedule, coarsen
+from pixtree.models.coarsening import CoarseViT, ConstantShare, EarlyShare, EverySecond, Speed, best_schedule, coarsen
 from pixtree.models.huggingface import tower_of
 from pixtree.models.onnx_files import export_onnx
 from pixtree.models.overlap import WithPartition, collate_partitions, cut_ahead
@@ -22,6 +22,7 @@ __all__ = [
     "Backbone",
     "CoarseViT",
     "ConstantShare",
+    "EarlyShare",
     "EverySecond",
     "PixtreeViT",
     "Segmenter",

@@ -75,6 +75,7 @@ PACKAGES = {
             "Backbone",
             "CoarseViT",
             "ConstantShare",
+            "EarlyShare",
             "EverySecond",
             "PixtreeViT",
             "Segmenter",

@@ -19,6 +19,7 @@ os.environ["TRITON_INTERPRET"] = "1"
 pytest.importorskip("triton", reason="Triton is published for Linux only; elsewhere its kernels cannot be tested")
 
 import triton.language as tl
+from torch.utils._python_dispatch import _disable_current_modes
 from triton.runtime import interpreter
 
 from pixtree.kernels import kernels_for
@@ -66,3 +67,17 @@ def in_random_order(seed: int) -> Iterator[SimpleNamespace]:
         yield seen
     finally:
         del builder.set_grid_dim, builder.set_grid_idx
+
+
+@contextmanager
+def on_stand_ins(patch: pytest.MonkeyPatch, stand_in: type) -> Iterator[None]:
+    """Kernels take tensors of a stand-in for a device by the values that these hold."""
+    run = interpreter.GridExecutor.__call__
+
+    def unwrapped(self, *arguments, **named):
+        with _disable_current_modes():
+            return run(self, *(one.held if isinstance(one, stand_in) else one for one in arguments), **named)
+
+    patch.setattr(interpreter.GridExecutor, "__call__", unwrapped)
+    yield
+    patch.setattr(interpreter.GridExecutor, "__call__", run)

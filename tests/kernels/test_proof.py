@@ -92,6 +92,27 @@ def test_without_proof_the_host_makes_the_trees_with_one_notice(spoil, reason, m
     assert notice.startswith(f"pixtree: trees are built on the host, not on xla:0: {reason}")
 
 
+REFUSED = [
+    ({"tokens": 5, "relax": True}, "boundaries are polished"),
+    ({"tokens": 5, "mask": torch.arange(42).view(6, 7) > 3}, "masks are cut image by image"),
+    ({"criterion": pixtree.Criterion("aic", shape=1.0)}, "criteria with shape="),
+]
+
+
+@pytest.mark.parametrize(("options", "reason"), REFUSED, ids=["relax", "mask", "shape"])
+def test_what_a_device_cannot_cut_is_cut_on_the_host_with_the_reason(options, reason, monkeypatch, caplog):
+    image = torch.randint(0, 256, (3, 6, 7), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    expected = pixtree.segment(image, **options)
+    monkeypatch.setitem(backend.CUTTING, ELSEWHERE.type, "triton")
+    monkeypatch.setattr(proof, "holds", lambda device: True)
+    with FarDevice(monkeypatch) as device:
+        found = pixtree.segment(Far(image), **options)
+    assert torch.equal(near(found), expected)
+    assert (device.out, device.back) == (1, 1)
+    (notice,) = [text for record in caplog.records if "compiling" not in (text := record.getMessage())]
+    assert notice.startswith(f"pixtree: this cut is made on the host, not on xla:0: {reason}")
+
+
 def test_a_wrong_label_is_noticed(monkeypatch):
     monkeypatch.setattr(type(kernels_for("triton")), "cut_batch", broken_cut)
     assert proof.differences(CPU) == ["labels"]

@@ -8,6 +8,7 @@ from torch import Tensor
 import pixtree
 from pixtree.kernels import kernels_for
 from pixtree.kernels.tree import MOST_LEVELS, Cost, Energy, MergeRule
+from pixtree.kernels.tree.choice import Choice
 from pixtree.runtime import launch
 
 pytestmark = pytest.mark.usefixtures("interpreting")
@@ -82,18 +83,57 @@ def test_trees_with_features_that_kernels_do_not_take_are_those_of_the_definitio
     assert torch.equal(TRITON.cut_batch(*arguments).labels, DEFINED.cut_batch(*arguments).labels)
 
 
-def test_drawn_images_of_a_batch_are_cut_as_well():
-    images = IMAGES.clone()
-    images[1, :, :4] = 40
-    features, arguments = torch.empty(3, 0, 42), (1.0, 6, True, 0.0, MergeRule(), True)
+def drawn_images() -> Tensor:
+    """Noise, flat shapes with blended pixels between them, one colour, a flat half beside noise, and thin stripes."""
+    shapes = torch.full((3, 8, 9), 30, dtype=torch.uint8)
+    shapes[:, 3:, 5:], shapes[:, 3:, 4], shapes[:, 6, 1], shapes[:, 0, 4] = 90, 55, 60, 70
+    noise = random_bytes(3, 8, 9, seed=5)
+    half, stripes = noise.clone(), (torch.arange(9) // 2 * 50).to(torch.uint8).expand(3, 8, 9).clone()
+    half[:, :4] = 7
+    stripes[:, 7, 5:] = 255
+    return torch.stack((noise, shapes, torch.full_like(noise, 9), half, stripes))
+
+
+def test_drawn_images_of_a_batch_are_cut_by_their_flat_zones():
+    images = drawn_images()
+    zones = [DEFINED.flat_zones(DEFINED.lab(one), torch.ones(8, 9, dtype=torch.bool)) for one in images]
+    assert [one is not None for one in zones] == [False, True, True, True, True]
+    assert any(bool((one.joins >= 0).any()) for one in zones if one is not None)
+    features, arguments = torch.empty(5, 0, 72), (1.0, 6, True, 0.0, MergeRule(), True)
     for a, b in zip(TRITON.cut_batch(images, features, *arguments), DEFINED.cut_batch(images, features, *arguments), strict=True):
         assert torch.equal(a, b)
 
 
-def test_a_weighted_rule_cuts_as_defined():
-    rule, planes = MergeRule(Cost.GAUSSIAN, weighted=True, precision=0.001), DEFINED.lab(IMAGES[0])
-    found, expected = (one.exact_cut(planes, (6, 7), rule, 6) for one in (TRITON, DEFINED))
-    assert torch.equal(found.labels, expected.labels)
+BUDGETS = [
+    {"tokens": 40},
+    {"level": 1},
+    {"criterion": "aic"},
+    {"criterion": pixtree.Criterion("bic", penalty=0.1, rule="pixel", nodes="levels")},
+    {"criterion": pixtree.Criterion("cic", penalty=0.1, rule="pixel", single_volume=0.5), "compactness": 0.1},
+    {"at_most": 5, "criterion": pixtree.Criterion("aic", penalty=0.1), "compactness": 0.1},
+]
+
+
+@pytest.mark.parametrize("options", BUDGETS, ids=lambda options: " ".join(options))
+def test_cuts_of_every_budget_are_those_of_the_definition(options):
+    images = drawn_images()
+    found = pixtree.segment(images, backend="triton", **options)
+    assert torch.equal(found, pixtree.segment(images, backend="torch", **options))
+
+
+WEIGHTED = [
+    MergeRule(Cost.GAUSSIAN, weighted=True, precision=0.001),
+    MergeRule(Cost.COSINE, Energy.SQUARED_ERROR, weighted=True),
+    MergeRule(Cost.TANIMOTO, weighted=True),
+]
+
+
+@pytest.mark.parametrize("rule", WEIGHTED, ids=lambda rule: rule.cost.name)
+def test_weighted_rules_cut_as_defined(rule):
+    images, features = drawn_images()[[0, 1, 3]], torch.randn(3, 2, 72, generator=torch.Generator().manual_seed(1))
+    arguments = (images, features, 2.0, Choice(None, count=7), True, 0.0, rule, True)
+    for a, b in zip(TRITON.choose_batch(*arguments), DEFINED.choose_batch(*arguments), strict=True):
+        assert torch.equal(a, b)
 
 
 def test_features_that_are_not_numbers_are_refused():

@@ -63,7 +63,7 @@ def test_trees_of_any_number_of_channels_and_any_shape_are_those_of_the_definiti
 @pytest.mark.parametrize("energy", list(Energy))
 @pytest.mark.parametrize("cost", list(Cost))
 def test_every_similarity_and_energy_gives_the_tree_of_the_definition(cost, energy):
-    rule = MergeRule(cost, energy, length_quarters=int(cost), ward_rounds=2 * int(energy))
+    rule = MergeRule(cost, energy, length_quarters=int(cost), ward_rounds=1 + int(energy))
     planes = kinds(4, 20)
     planes[3, :, :9] = 0.0  # vectors without a direction
     assert differing(planes, everywhere(4, 5), rule) == []

@@ -17,6 +17,7 @@ from pixtree.kernels import kernels_for
 from pixtree.kernels.proof import cutting
 from pixtree.kernels.tree import MergeRule
 from pixtree.kernels.tree.prune import CutBatch, empty_batch
+from pixtree.runtime.launch import beyond
 from pixtree.runtime.transfer import on_host
 
 Function = Callable[..., Any]
@@ -125,7 +126,9 @@ def _cut(
     backend: str,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """`cut_batch`, where trees over these tensors are made; rule: the numbers of a `MergeRule`."""
-    decided, backend = MergeRule.from_numbers(rule), cutting(backend, images.device)
+    channels = features.shape[1] + (images.shape[1] if colour else 0) + (2 if unit else 0)
+    decided, unable = MergeRule.from_numbers(rule), beyond(channels, features.shape[2])
+    backend = cutting(backend, images.device, unable)
 
     def cut(images: Tensor, features: Tensor, scale: Tensor) -> CutBatch:
         kernels = kernels_for(backend, images.device)

@@ -17,19 +17,31 @@ from torch import Tensor
 from pixtree.files import replacing
 from pixtree.kernels import kernels_for
 from pixtree.kernels.tree import MergeRule
+from pixtree.kernels.tree.choice import Choice
+from pixtree.kernels.tree.criterion import Penalty, Scoring
 from pixtree.messages import warn_once
 from pixtree.runtime import backend
 
 # Older ones flush subnormal numbers in divisions and roots.
 OLDEST = {"cuda": (3, 6), "hip": (3, 7, 1)}
 SIDE, FEATURES, REGIONS = 40, 2, 25
+CRITERION = Scoring(Penalty.AICC, 0.1, 0.5, True)
+CHOICES = (Choice(CRITERION, 10.0, at_most=REGIONS), Choice(CRITERION, 10.0, True))
 PACKAGE = Path(__file__).parents[1]
 
 
-def cutting(name: str, device: torch.device) -> str:
-    """The backend that makes exact cuts of tensors on `device`: "auto" is the device's own where that has proved itself."""
+def cutting(name: str, device: torch.device, unable: str | None = None) -> str:
+    """The backend that cuts tensors on `device`: "auto" is the device's own where that has proved itself.
+
+    unable: why the device cannot make this cut, if it cannot; a notice names the reason.
+    """
     own = backend.of_cuts(device) if name == "auto" else None
-    return own if own is not None and holds(device) else name
+    if own is None:
+        return name
+    if unable is not None:
+        warn_once(f"this cut is made on the host, not on {device}: {unable}; see docs/gpu.md")
+        return name
+    return own if holds(device) else name
 
 
 @cache
@@ -86,24 +98,30 @@ def name_of(device: torch.device) -> str:
     return " ".join(map(str, (*backend.identity(device), *versions)))
 
 
-def cases() -> list[tuple[Tensor, Tensor]]:
-    """Images (B, 3, H, W) and features (B, 2, H·W): noise, many ties, a long chain, smooth areas; bytes and floats."""
+def cases() -> list[tuple[Tensor, Tensor, float]]:
+    """Images (B, 3, H, W), features (B, 2, H·W), and what a pixel of distance counts.
+
+    Noise, many ties, a long chain, smooth areas, and flat shapes, which are flat where positions do not count; bytes and floats.
+    """
     seeded, y, x = torch.Generator().manual_seed(0), *torch.meshgrid(torch.arange(SIDE), torch.arange(SIDE), indexing="ij")
     noise = torch.randint(0, 256, (3, SIDE, SIDE), generator=seeded, dtype=torch.uint8)
     snake = torch.where(y % 2 == 0, x, SIDE - 1 - x) + y * SIDE  # a ramp that turns at every end
     ramp = ((snake.to(torch.float32) / SIDE**2) ** 2 * 255).to(torch.uint8).expand(3, -1, -1)
     smooth = torch.stack((x * 5 + y, y * 6, (x * y) // 7)).to(torch.uint8)
-    images = torch.stack((noise, noise // 86 * 86, ramp, smooth))
+    flat = torch.where((x > SIDE // 2) ^ (3 * y > SIDE), 200, 30).masked_fill_(x == SIDE // 2, 110)
+    shapes = flat.to(torch.uint8).expand(3, -1, -1)
+    images = torch.stack((noise, noise // 86 * 86, ramp, smooth, shapes))
     features = torch.randn((len(images), FEATURES, SIDE * SIDE), generator=seeded)
-    features[2:] = (snake.flatten() / 97.0) ** 1.5
-    return [(images, features), (images.flip(0) / 255.0, features)]
+    features[4] = 0.0  # or flat shapes would not be flat
+    features[2:4] = (snake.flatten() / 97.0) ** 1.5
+    return [(images, features, 1.0), (images.flip(0) / 255.0, features.flip(0), 0.0)]
 
 
 def differences(device: torch.device) -> list[str]:
-    """Which of labels, planes and levels the device gives otherwise than the CPU."""
+    """Which of labels, planes, levels and cuts by criteria the device gives otherwise than the CPU."""
     found: list[str] = []
-    for images, features in cases():
-        arguments = (2.0, REGIONS, True, 1.0, MergeRule(), True)
+    for images, features, unit in cases():
+        arguments = (2.0, REGIONS, True, unit, MergeRule(), True)
         expected = kernels_for("numba").cut_batch(images, features, *arguments)
         moved = kernels_for("triton", device).cut_batch(images.to(device), features.to(device), *arguments)
         equal = {
@@ -111,6 +129,12 @@ def differences(device: torch.device) -> list[str]:
             "planes": torch.equal(moved.fixed.cpu(), expected.fixed),
             "levels": all(map(same_levels, moved.levels.cpu(), expected.levels)),
         }
+        for number, choice in enumerate(CHOICES):
+            wanted = (2.0, choice, True, unit, MergeRule(), False)
+            chosen = kernels_for("triton", device).choose_batch(images.to(device), features.to(device), *wanted)
+            equal[f"cuts by rule {number}"] = torch.equal(
+                chosen.labels.cpu(), kernels_for("numba").choose_batch(images, features, *wanted).labels
+            )
         found += [name for name, same in equal.items() if not same and name not in found]
     return found
 

@@ -15,7 +15,7 @@ from pixtree.runtime import transfer
 from pixtree.runtime.backend import trees_on_host
 from pixtree.trees.build import hierarchy_of_image, partition_images
 from pixtree.trees.criteria import Criterion
-from pixtree.trees.cuts import Budget, Exactly, Relax, budget_of, checked_relax, choice_of
+from pixtree.trees.cuts import MASKED, ONE_BY_ONE, POLISHED, Budget, Exactly, Relax, budget_of, checked_relax, choice_of
 from pixtree.trees.hierarchy import Hierarchy
 from pixtree.trees.options import Similarity, TreeOptions, named
 from pixtree.trees.partition import Partition
@@ -139,9 +139,8 @@ def segment(
     if words:
         _refuse("segment", words)
     wanted, relax = budget_of(tokens=tokens, criterion=criterion, at_most=at_most, level=level, budget=budget), checked_relax(relax)
-    in_batches = isinstance(wanted, Exactly) or choice_of(wanted) is not None
-    if isinstance(image, Tensor) and in_batches and mask is None and not relax and partitioner is None:
-        backend = cutting(backend, image.device)
+    if isinstance(image, Tensor) and partitioner is None:
+        backend = cutting(backend, image.device, _unable(wanted, mask, relax))
     near, mask = _on_host(image, mask, backend)
     pixels, inside = checked_inside(near, mask, channel_axis=channel_axis, window=window, page=page)
     first = _checked_start(start_label, pixels.shape[-2] * pixels.shape[-1])
@@ -157,6 +156,13 @@ def segment(
     if not isinstance(image, Tensor):
         return labels.numpy()
     return labels if near is image else transfer.to_device([labels], image.device)[0]
+
+
+def _unable(budget: Budget, mask: Mask, relax: Relax) -> str | None:
+    """Why a device does not make this cut, None if it does."""
+    if mask is not None or relax:
+        return MASKED if mask is not None else POLISHED
+    return ONE_BY_ONE if choice_of(budget) is None else None
 
 
 def _on_host(image: Image, mask: Mask, backend: str) -> tuple[Image, Mask]:

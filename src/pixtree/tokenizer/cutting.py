@@ -12,10 +12,11 @@ from pixtree.kernels import Kernels, kernels_for, operators
 from pixtree.kernels.image.planes import UNIT
 from pixtree.kernels.proof import cutting
 from pixtree.kernels.tree import MOST_LEVELS, Cost, MergeRule
+from pixtree.runtime.launch import beyond
 from pixtree.runtime.threads import each
 from pixtree.runtime.transfer import on_host, scalar
 from pixtree.trees.build import hierarchy_of_planes
-from pixtree.trees.cuts import Budget, Exactly, choice_of, cut_labels, is_whole
+from pixtree.trees.cuts import ONE_BY_ONE, Budget, Exactly, choice_of, cut_labels, is_whole
 from pixtree.trees.options import TreeOptions, coordinate_unit
 from pixtree.trees.partition import Partition
 
@@ -194,8 +195,8 @@ def cut_batch(
     batch, shape, pixels = len(images), (int(images.shape[2]), int(images.shape[3])), learned.shape[2]
     rows: tuple[int, bool] = (0, True)
     choice = choice_of(budget)
-    if choice is not None:
-        backend = cutting(backend, images.device)
+    channels = learned.shape[1] + distance.fixed_count(images)
+    backend = cutting(backend, images.device, beyond(channels, pixels) if choice is not None else ONE_BY_ONE)
 
     def of_batch(images: Tensor, learned: Tensor, scale: Tensor, precision: Tensor) -> list[Tensor]:
         nonlocal rows

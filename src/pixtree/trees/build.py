@@ -122,11 +122,11 @@ def partition_images(
         pixels = int(images.shape[2] * images.shape[3])
         nothing, unit = images.new_empty((len(images), 0, pixels), dtype=torch.float32), coordinate_unit(options.compactness)
         kernels = kernels_for(backend, images.device)
-        if choice is not None:
-            return Partition(kernels.choose_batch(images, nothing, 1.0, choice, True, unit, options.rule, False).labels)
         if isinstance(budget, Exactly):
             count = checked_count(budget.count, pixels)
             return Partition(kernels.cut_batch(images, nothing, 1.0, count, True, unit, options.rule, False).labels)
+        if choice is not None:
+            return Partition(kernels.choose_batch(images, nothing, 1.0, choice, True, unit, options.rule, False).labels)
 
     def labels_of(image: Tensor) -> Tensor:
         planes, shape, coordinates = image_planes(image, options.compactness, backend)

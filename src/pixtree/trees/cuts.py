@@ -21,6 +21,11 @@ BLOCKS_PER_REGION = 40  # in the finer of the two cuts whose regions are blocks
 LEAST_BLOCK = 16  # pixels of such a block, on average
 COARSER_BLOCKS = 4  # blocks of the finer cut per block of the coarser one
 
+# Why a device does not make a cut of a whole batch.
+ONE_BY_ONE = "criteria with shape=, constants= or the pixel rule under at_most= are computed image by image"
+POLISHED = "boundaries are polished one pixel after another"
+MASKED = "masks are cut image by image"
+
 Relax = bool | Literal["detail"]
 
 
@@ -154,6 +159,8 @@ def choice_of(budget: Budget) -> Choice | None:
     """The budget as the plain numbers by which whole batches are cut; None where only trees, one by one, can be cut so."""
     if isinstance(budget, Level):
         return Choice(None, level=int(budget.level))
+    if isinstance(budget, Exactly):
+        return Choice(None, count=int(budget.count))
     criterion = criterion_of(budget)
     if criterion is None or criterion.shape != 2.0 or criterion.constants:
         return None

@@ -3,10 +3,14 @@
 In float32, and with the same bits in every backend.
 """
 
+from functools import cache
+
 import torch
 from torch import Tensor
 
 from pixtree.kernels.arithmetic.definition import cube_root
+from pixtree.runtime import transfer
+from pixtree.runtime.backend import is_host
 
 # Rows X, Y, Z over the white point, columns R, G, B (linear light).
 RGB_TO_XYZ = (
@@ -25,12 +29,19 @@ def linear_light_table() -> Tensor:
     return torch.where(values > 0.04045, ((values + 0.055) / 1.055) ** 2.4, values / 12.92).to(torch.float32)
 
 
+@cache
+def light_table_on(device: torch.device) -> Tensor:
+    """The same on a device, to which it is copied once."""
+    table = linear_light_table()
+    return table if is_host(device) else transfer.to_device([table], device)[0]
+
+
 def to_linear(image: Tensor) -> Tensor:
     """Linear light of an image, uint8 or float 0..1, float32; floats between the table's by interpolation (error < 2e-7).
 
     Floats within 1/1000 of a byte count as that byte (error < 1e-5): an image and its normalised version have the same Lab.
     """
-    table = linear_light_table().to(image.device)
+    table = light_table_on(image.device)
     if image.dtype == torch.uint8:
         return table[image.to(torch.int64) * STEPS]
     scaled = image.to(torch.float32) * 255.0

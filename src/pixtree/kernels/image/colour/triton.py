@@ -1,7 +1,5 @@
 """Colours of pixels in Triton: one launch for a batch, with the bits of the definition."""
 
-from functools import cache
-
 import torch
 import triton
 import triton.language as tl
@@ -38,12 +36,7 @@ def fill_lab(images: Tensor, planes: Tensor) -> None:
     count, floats = planes.shape[2], images.dtype != torch.uint8
     values = (images.detach().to(torch.float32) if floats else images).contiguous()
     lanes, kernel = len(images) * count, lab_of_pixels if images.shape[1] == 3 else lightness_of_pixels
-    launch(kernel, lanes, values, _table(images.device), planes, lanes, count, planes.stride(0), FLOATS=floats)
-
-
-@cache
-def _table(device: torch.device) -> Tensor:
-    return definition.linear_light_table().to(device)
+    launch(kernel, lanes, values, definition.light_table_on(images.device), planes, lanes, count, planes.stride(0), FLOATS=floats)
 
 
 @triton.jit

@@ -28,9 +28,9 @@ def colours(image: Tensor) -> Tensor:
 def coordinates(shape: tuple[int, int], unit: float, device: torch.device | None = None) -> Tensor:
     """unit · (row, column) of every pixel, planes (2, H·W) float32."""
     height, width = shape
-    rows = torch.arange(height, dtype=torch.float32, device=device).repeat_interleave(width)
-    columns = torch.arange(width, dtype=torch.float32, device=device).repeat(height)
-    return torch.stack((rows, columns)) * unit
+    rows = torch.arange(height, dtype=torch.float32, device=device)[:, None].expand(shape)
+    columns = torch.arange(width, dtype=torch.float32, device=device).expand(shape)
+    return torch.stack((rows, columns)).flatten(1) * unit
 
 
 def distance_planes(

@@ -1,6 +1,6 @@
 """Attributes of tree nodes in Triton: one launch per attribute, from the leaves to the root.
 
-A lane begins at every leaf. Of the two children of a node, the lane that comes second goes on with the parent: it finds both
+A lane begins at every node whose children are leaves. Of two lanes that reach a node, the second goes on with it: it finds both
 children finished, because whoever came first has counted itself after its last store. Which of the two that is changes nothing.
 """
 
@@ -17,44 +17,52 @@ from pixtree.runtime.launch import WARP, filled, launch
 
 
 @triton.jit
-def arrive(parent, waiting, at, node, going):
-    """The parents of finished nodes, and which of them have now both children."""
+def lowest(left, right, lanes, leaves, BLOCK: tl.constexpr):
+    """The inner node of every lane, its children, whether both are leaves, and where its image's nodes and inner nodes begin."""
+    lane = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    image = (lane // (leaves - 1)).to(tl.int64)
+    a = tl.load(left + lane, mask=lane < lanes, other=leaves)
+    b = tl.load(right + lane, mask=lane < lanes, other=leaves)
+    node = (lane - image * (leaves - 1)).to(tl.int32) + leaves
+    return node, a, b, (a < leaves) & (b < leaves), image * (2 * leaves - 1), image * (leaves - 1) - leaves
+
+
+@triton.jit
+def arrive(parent, left, right, waiting, at, inner, node, going, leaves):
+    """The parents of finished nodes, their children, and which parents have both children now. Leaves need not be waited for."""
     above = tl.load(parent + at + node, mask=going, other=-1)
     going = going & (above >= 0)
-    before = tl.atomic_add(waiting + at + above, 1, mask=going, sem="acq_rel")
-    return above, going & (before == 1)
+    a = tl.load(left + inner + above, mask=going, other=0)
+    b = tl.load(right + inner + above, mask=going, other=0)
+    met = going & (a >= leaves) & (b >= leaves)
+    before = tl.atomic_add(waiting + inner + above, 1, mask=met, sem="acq_rel")
+    return above, a, b, going & ((met == 0) | (before == 1))
 
 
 @triton.jit
 def leaf_of(lanes, leaves, BLOCK: tl.constexpr):
-    """The leaf of every lane, whether it is there, and where the nodes and the inner nodes of its image begin."""
+    """The leaf of every lane, whether it is there, and where the nodes of its image begin."""
     lane = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    there = lane < lanes
     image = (lane // leaves).to(tl.int64)
-    return (lane - image * leaves).to(tl.int32), there, image * (2 * leaves - 1), image * (leaves - 1) - leaves
+    return (lane - image * leaves).to(tl.int32), lane < lanes, image * (2 * leaves - 1)
 
 
 @triton.jit
 def add_upwards(total, parent, left, right, waiting, lanes, leaves, BLOCK: tl.constexpr):
     """total[node] += total[left] + total[right], in whole numbers."""
-    node, going, at, inner = leaf_of(lanes, leaves, BLOCK)
-    node, going = arrive(parent, waiting, at, node, going)
+    node, a, b, going, at, inner = lowest(left, right, lanes, leaves, BLOCK)
     while tl.max(going.to(tl.int32), 0) > 0:
-        a = tl.load(left + inner + node, mask=going, other=0)
-        b = tl.load(right + inner + node, mask=going, other=0)
         below = tl.load(total + at + a, mask=going, other=0) + tl.load(total + at + b, mask=going, other=0)
         tl.store(total + at + node, tl.load(total + at + node, mask=going, other=0) + below, mask=going)
-        node, going = arrive(parent, waiting, at, node, going)
+        node, a, b, going = arrive(parent, left, right, waiting, at, inner, node, going, leaves)
 
 
 @triton.jit
 def merge_upwards(mean, deviation, size, parent, left, right, waiting, lanes, leaves, C: tl.constexpr, BLOCK: tl.constexpr):
     """Means and squared deviations (B, 2M−1, C) in Chan's form."""
-    node, going, at, inner = leaf_of(lanes, leaves, BLOCK)
-    node, going = arrive(parent, waiting, at, node, going)
+    node, first, second, going, at, inner = lowest(left, right, lanes, leaves, BLOCK)
     while tl.max(going.to(tl.int32), 0) > 0:
-        a = at + tl.load(left + inner + node, mask=going, other=0)
-        b = at + tl.load(right + inner + node, mask=going, other=0)
+        a, b = at + first, at + second
         na = tl.load(size + a, mask=going, other=1).to(tl.float32)
         nb = tl.load(size + b, mask=going, other=1).to(tl.float32)
         both = na + nb
@@ -66,7 +74,7 @@ def merge_upwards(mean, deviation, size, parent, left, right, waiting, lanes, le
             step = mb - ma
             tl.store(mean + (at + node) * C + c, ma + share * step, mask=going)
             tl.store(deviation + (at + node) * C + c, (da + db) + spread * step * step, mask=going)
-        node, going = arrive(parent, waiting, at, node, going)
+        node, first, second, going = arrive(parent, left, right, waiting, at, inner, node, going, leaves)
 
 
 @triton.jit
@@ -93,7 +101,7 @@ def meet_pairs(parent, first, second, meeting, lanes, BLOCK: tl.constexpr):
 @triton.jit
 def count_inner_edges(parent, near, own, lanes, M, H, W, MASKED: tl.constexpr, BLOCK: tl.constexpr):
     """Add every pixel edge to the node that joins its ends."""
-    p, there, at, inner = leaf_of(lanes, M, BLOCK)
+    p, there, at = leaf_of(lanes, M, BLOCK)
     for k in tl.static_range(2, 4):
         q = neighbour(near, p, there, M, H, W, k, MASKED)
         joint = meet(parent, at, p, tl.where(q >= 0, q, p), q >= 0)
@@ -102,9 +110,8 @@ def count_inner_edges(parent, near, own, lanes, M, H, W, MASKED: tl.constexpr, B
 
 def add_children(total: Tensor, parent: Tensor, left: Tensor, right: Tensor) -> Tensor:
     """Whole numbers (B, 2M−1) with those of all descendants added, in place."""
-    images, inner = left.shape
-    lanes, waiting = images * (inner + 1), filled(total.numel(), 0, torch.int32, total)
-    launch(add_upwards, lanes, total, parent, left, right, waiting, lanes, inner + 1, block=WARP)
+    lanes, waiting = left.numel(), filled(left.numel(), 0, torch.int32, total)
+    launch(add_upwards, lanes, total, parent, left, right, waiting, lanes, left.shape[1] + 1, block=WARP)
     return total
 
 
@@ -121,9 +128,9 @@ def moments_of_trees(
     """Mean and sum of squared deviations of every node, (B, 2M−1, C) float32 each; features are planes (B, C, M)."""
     images, channels, leaves = features.shape
     deviation = features.new_zeros((images, 2 * leaves - 1, channels))
-    mean, waiting = torch.zeros_like(deviation), torch.zeros_like(parent)
+    mean, waiting = torch.zeros_like(deviation), torch.zeros_like(left)
     mean[:, :leaves] = features.transpose(1, 2)
-    lanes = images * leaves
+    lanes = left.numel()
     launch(
         merge_upwards, lanes, mean, deviation, size, parent, left, right, waiting, lanes, leaves, C=channels, block=WARP
     )  # fmt: skip

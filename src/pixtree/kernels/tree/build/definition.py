@@ -65,7 +65,7 @@ def merged_moments(a: Regions, b: Regions) -> tuple[Tensor, Tensor, Tensor]:
 
 def log_variance(size: Tensor, deviation: Tensor, floor: float) -> Tensor:
     """n Σ_c log(1 + deviation_c / (n φ)), one logarithm per `CHANNELS_PER_LOG` channels."""
-    scale = torch.reciprocal(torch.tensor(floor, dtype=torch.float32, device=size.device)) / size
+    scale = torch.reciprocal(size.new_full((), floor)) / size
     total = torch.zeros_like(size)
     for start in range(0, deviation.shape[1], CHANNELS_PER_LOG):
         product = torch.ones_like(size)
@@ -96,7 +96,7 @@ def kernel_of_cost(cost: Tensor, rule: MergeRule) -> Tensor:
     """κ in 0..1 of two regions from the cost of merging them: exp(−π‖Δf‖²), (1 + cos)/2, or Tanimoto's similarity."""
     match rule.cost:
         case Cost.GAUSSIAN:
-            return exponential(-(torch.tensor(rule.precision, dtype=torch.float32, device=cost.device) * cost))
+            return exponential(-(cost.new_full((), rule.precision) * cost))
         case Cost.COSINE:
             return 1.0 - 0.5 * cost
         case _:

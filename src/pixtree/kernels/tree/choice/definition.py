@@ -1,4 +1,4 @@
-"""Cuts whose number of regions follows from the image, by way of whole trees."""
+"""Cuts by way of whole trees: by criteria, of levels, and nested ones."""
 
 from typing import TYPE_CHECKING
 
@@ -47,9 +47,11 @@ def choose_batch(
 
 def chosen(kernels: "Kernels", tree: Tree, data: Tensor, inside: Tensor, choice: Choice) -> Tensor:
     """The labels (H, W) int32 that `choice` gives for a tree; data: the planes that are evidence."""
+    children, leaves = (tree.left, tree.right), data.shape[1]
     if choice.scoring is None:
-        return kernels.cut_labels(tree.parent, tree.level[data.shape[1] :] > choice.level).view(inside.shape)
-    children = tree.left, tree.right
+        nested = bool(choice.count)
+        opened = kernels.open_largest(tree.gain, *children, choice.count - 1) if nested else tree.level[leaves:] > choice.level
+        return kernels.cut_labels(tree.parent, opened).view(inside.shape)
     fit, size = kernels.misfits(data, *children, choice.floor), kernels.sizes(*children)
     score = kernels.scores(fit, size, kernels.volumes(tree.parent, *children, inside), tree, choice.scoring)
     if choice.pixelwise:

@@ -1,4 +1,4 @@
-"""Cuts whose number of regions follows from the image, of whole batches in Triton, without a read by the host."""
+"""Cuts by criteria, of levels, and nested ones by way of whole trees: of batches in Triton, without a read by the host."""
 
 from typing import TYPE_CHECKING
 
@@ -55,7 +55,10 @@ def chosen(forest: Forest, data: Tensor, shape: tuple[int, int], choice: Choice)
     """The labels (B, H, W) int32 that `choice` gives for trees; data: the planes (B, C, H·W) that are evidence."""
     trees, pixels = (forest.parent, forest.left, forest.right), shape[0] * shape[1]
     if choice.scoring is None:
-        return labels_of_cuts(forest.parent, forest.level[:, pixels:] > choice.level).view(-1, *shape)
+        opened = forest.level[:, pixels:] > choice.level
+        if choice.count:
+            opened = select_largest(scales(*trees, forest.gain), choice.count - 1)
+        return labels_of_cuts(forest.parent, opened).view(-1, *shape)
     size = sizes_of_trees(*trees)
     fit, volume = misfits_of_trees(data, size, *trees, choice.floor), volumes_of_trees(*trees, whole(shape))
     score = scores_of_trees(fit, size, volume, forest.parent, forest.level, forest.altitude, choice.scoring)

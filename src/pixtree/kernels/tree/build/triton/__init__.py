@@ -17,25 +17,23 @@ from pixtree.kernels.tree import Cost, Energy, MergeRule, Place, Tree
 from pixtree.kernels.tree.build import definition
 from pixtree.kernels.tree.build.triton.adjacency import clear_tables, touch_leaves, touch_regions
 from pixtree.kernels.tree.build.triton.grouping import (
+    clear_members,
     find_smallest,
     follow_picks,
     list_members,
-    mark_firsts,
+    number_firsts,
     number_members,
     ordered_members,
     settled,
+    sum_members,
 )
 from pixtree.kernels.tree.build.triton.joining import absorb, node_energies, node_gains, region_energies
 from pixtree.kernels.tree.build.triton.leaves import Leaves, leaves_of
-from pixtree.kernels.tree.build.triton.picking import choose_edges, key_edges, link_regions, pick_leaves
+from pixtree.kernels.tree.build.triton.picking import FREE, choose_edges, clear_picks, key_edges, link_regions, pick_leaves
 from pixtree.kernels.tree.build.triton.zoning import Planted, planted, stood_for
 from pixtree.kernels.tree.zones import LARGE, Zones
 from pixtree.kernels.tree.zones.triton import drawn, zones_of_batch
-from pixtree.runtime.launch import RUN, WARP, filled, launch, unset
-
-MOST_CHANNELS = 16
-LARGEST_IMAGE = 2**26  # pixels: lanes are int32, and a table has four slots per region
-FAR = torch.iinfo(torch.int64).max
+from pixtree.runtime.launch import RUN, SCAN, WARP, beyond, filled, launch, unset
 
 
 class Round(NamedTuple):
@@ -84,7 +82,7 @@ class Level(NamedTuple):
 
     room: int
     regions: Tensor  # (B,) int32: how many
-    rows: Tensor  # (B·N, 2C + 2) float32: means, size, squared deviations, energy; planes (B, C, M) of pixels
+    rows: Tensor  # (B·N, 2C + 2) float32: means, size, squared deviations, energy; then f_t of weighted rules. Planes of pixels
     node: Tensor  # (B·N,) int32
     pairs: Tensor  # (B·S,) int64
     lengths: Tensor  # (B·S,) int32
@@ -109,7 +107,8 @@ def build(
 
 def takes(features: Tensor, rule: MergeRule, more: int = 0) -> bool:
     """Whether trees over planes (…, C, M), and `more` of them, grow here by that rule."""
-    return not rule.weighted and 0 < features.shape[-2] + more <= MOST_CHANNELS and features.shape[-1] <= LARGEST_IMAGE
+    known = not rule.weighted or rule.cost in (Cost.GAUSSIAN, Cost.COSINE, Cost.TANIMOTO)
+    return known and features.shape[-2] + more > 0 and beyond(features.shape[-2] + more, features.shape[-1]) is None
 
 
 def rooms(leaves: int, pieces: int) -> list[int]:
@@ -140,22 +139,36 @@ class Growth:
         self.planes, self.leaves, self.rule, self.picks = planes, leaves, rule, picks
         self.images, self.channels, pixels = planes.shape
         self.pixels, self.inner = pixels, self.images * (pixels - 1)
-        nodes = self.images * (2 * pixels - 1)
         self.groups = -(-self.channels // CHANNELS_PER_LOG)
         self.squares = rule.energy == Energy.SQUARED_ERROR
         self.inverse_floor = float(np.float32(1.0) / np.float32(rule.floor))
-        self.parent = filled(nodes, -1, torch.int32, planes)
-        self.level = filled(nodes, 0, torch.int16, planes)
-        self.altitude = filled(nodes, 0.0, torch.float32, planes)
-        self.size = filled(nodes, 1.0, torch.float32, planes)
-        # Zeros, since gains are computed of all nodes, those that join the pieces of a mask included.
-        self.left, self.right = (filled(self.inner, 0, torch.int32, planes) for _ in range(2))
+        self.parent, self.level = self.of_nodes(-1, torch.int32), self.of_nodes(0, torch.int16)
+        self.altitude, self.size = self.of_nodes(0.0, torch.float32), self.of_nodes(1.0, torch.float32)
+        # Gains are computed of all nodes, those that join the pieces of a mask included.
+        self.left, self.right = (
+            filled(self.inner, 0, torch.int32, planes) if leaves.pieces > 1 else unset(self.inner, torch.int32, planes)
+            for _ in range(2)
+        )
         self.pick = unset(self.inner if picks else 0, torch.int32, planes)
         self.terms = unset((self.channels if self.squares else self.groups) * self.inner, torch.float32, planes)
         self.made = filled(self.images, 0, torch.int32, planes)
         self.known = {"C": self.channels, "QUARTERS": rule.length_quarters}
+        self.row = (3 if rule.weighted else 2) * self.channels + 2
         self.rounds: list[Round] = []
         self.planted: Planted | None = None
+
+    def of_nodes(self, value: float, dtype: torch.dtype) -> Tensor:
+        """A vector over nodes with one value at leaves and at the root; all others are written when they are made.
+
+        Those that join the pieces of a mask are not.
+        """
+        count = self.images * (2 * self.pixels - 1)
+        if self.leaves.pieces > 1:
+            return filled(count, value, dtype, self.planes)
+        made = unset(count, dtype, self.planes)
+        made.view(self.images, -1)[:, : self.pixels] = value
+        made.view(self.images, -1)[:, -1] = value
+        return made
 
     def advance(self, level: Level, room: int) -> Level:
         """One round: the regions and edges of the next level, which has `room`."""
@@ -168,40 +181,38 @@ class Growth:
         else:
             one = self.grouped((level.room, room), level.regions, picked, *stood_for(self, first, picked))
         ordered = ordered_members(one, picked.best, picked.pick)
-        rows, node = self.joined(level, one, picked.best, ordered)
+        rows, node = self.joined(level, one, picked, ordered)
         self.rounds.append(one)
         self.made = self.made + one.regions - one.groups
         table = (level.pairs, level.lengths, 0) if room == self.leaves.pieces else self.touching(level, one)
         return Level(room, one.groups, rows, node, *table)
 
-    def picked_by_pixels(self, cost: int, chosen: Tensor | None = None, before: Picked | None = None) -> Picked:
-        """What pixels picked; of chosen images (B,) only, where what was picked `before` is replaced."""
+    def picked_by_pixels(self, cost: int) -> Picked:
+        """What pixels picked."""
         lanes = self.images * self.pixels
-        found = self.nothing_picked(lanes, fill=False) if before is None else before
+        found = self.space_for_picks(lanes)
         launch(
-            pick_leaves, lanes, self.planes, self.grid[0], self.planes if chosen is None else chosen, *found, lanes, self.pixels,
-            *self.grid[1:], self.inverse_floor, COST=cost, MASKED=self.leaves.near is not None, SOME=chosen is not None,
-            **self.known,
+            pick_leaves, lanes, self.planes, self.grid[0], *found, lanes, self.pixels, *self.grid[1:], self.inverse_floor,
+            COST=cost, MASKED=self.leaves.near is not None, **self.known,
         )  # fmt: skip
         return found
 
     def picked(self, level: Level, cost: int) -> Picked:
         """What every region picked."""
         lanes, slots = self.images * level.room, level.pairs.numel()
-        found, key = self.nothing_picked(lanes, fill=True), unset(slots, torch.int64, self.planes)
+        found, key = self.space_for_picks(lanes), unset(slots, torch.int64, self.planes)
+        launch(clear_picks, lanes, found.best, found.pick, level.regions, lanes, level.room)
         launch(
             key_edges, slots, level.pairs, level.lengths, level.rows, level.regions, key, found.best, slots, level.shift,
-            level.room, self.inverse_floor, COST=cost, **self.known,
+            level.room, self.inverse_floor, COST=cost, WEIGHTED=self.rule.weighted and cost != FREE.value, **self.known,
         )  # fmt: skip
         launch(choose_edges, slots, level.pairs, level.regions, key, found.best, found.pick, slots, level.shift, level.room)
         launch(link_regions, lanes, found.pick, level.regions, found.other, found.smallest, lanes, level.room)
         return found
 
-    def nothing_picked(self, lanes: int, fill: bool) -> Picked:
+    def space_for_picks(self, lanes: int) -> Picked:
         """Space for what `lanes` regions pick."""
-        best, pick = (
-            filled(lanes, FAR, torch.int64, self.planes) if fill else unset(lanes, torch.int64, self.planes) for _ in range(2)
-        )
+        best, pick = (unset(lanes, torch.int64, self.planes) for _ in range(2))
         other, smallest = (unset(lanes, torch.int32, self.planes) for _ in range(2))
         return Picked(best, pick, other, smallest)
 
@@ -219,38 +230,41 @@ class Growth:
         link: where picks lead. zone (B·N,), hidden (B,): the zones that pixels are in, and how many pixels others stand for.
         """
         (here, room), lanes = rooms, picked.other.numel()
-        anchor, component, place, listed, is_first = (unset(lanes, torch.int32, self.planes) for _ in range(5))
+        anchor, component, place, listed, numbers = (unset(lanes, torch.int32, self.planes) for _ in range(5))
         launch(follow_picks, lanes, picked.pick, link, regions, anchor, lanes, here)
         anchor, smallest = settled(anchor, regions, here, RUN), picked.smallest
         launch(find_smallest, lanes, anchor, regions, smallest, lanes, here)
-        launch(mark_firsts, lanes, anchor, smallest, regions, is_first, lanes, here)
-        numbers = is_first.view(self.images, here).cumsum(1, dtype=torch.int32)
-        groups = numbers[:, -1].contiguous()
-        members = filled(self.images * room, 0, torch.int32, self.planes)
+        groups = unset(self.images, torch.int32, self.planes)
+        launch(number_firsts, self.images * SCAN, anchor, smallest, regions, numbers, groups, here, block=SCAN)
+        members, end = (unset(self.images * room, torch.int32, self.planes) for _ in range(2))
+        launch(clear_members, members.numel(), members, groups, members.numel(), room)
         launch(
             number_members, lanes, anchor, smallest, numbers, regions, anchor if zone is None else zone, component, place, members,
             lanes, here, room, ZONED=zone is not None,
         )  # fmt: skip
-        end = members.view(self.images, room).cumsum(1, dtype=torch.int32).flatten()
+        launch(sum_members, self.images * SCAN, members, groups, end, room, block=SCAN)
         launch(list_members, lanes, component, place, members, end, regions, listed, lanes, here, room)
         standing = regions if hidden is None else regions - hidden
         return Round((here, room), standing, groups, self.made, picked.other, component, members, end, listed)
 
-    def joined(self, level: Level, one: Round, best: Tensor, ordered: Tensor) -> tuple[Tensor, Tensor]:
+    def joined(self, level: Level, one: Round, picked: Picked, ordered: Tensor) -> tuple[Tensor, Tensor]:
         """Make the nodes of a round; returns the rows and nodes of the next level."""
         here, room = one.room
         lanes = self.images * room
-        rows, node = unset(lanes * (2 * self.channels + 2), torch.float32, self.planes), unset(lanes, torch.int32, self.planes)
+        rows, node = unset(lanes * self.row, torch.float32, self.planes), unset(lanes, torch.int32, self.planes)
         zoned = self.planted is not None and not self.rounds
         launch(
             absorb, lanes, level.rows, self.planted.node if self.planted and zoned else level.node, rows, node,
-            ordered, one.members, one.end, one.groups, one.made, best, one.other,
+            ordered, one.members, one.end, one.groups, one.made, picked.best, picked.pick, one.other,
             self.parent, self.left, self.right, self.pick, self.level, self.altitude, self.size, self.terms,
-            lanes, self.pixels, here, room, self.inner, self.inverse_floor, len(self.rounds) + 1,
-            C=self.channels, LEAF=not self.rounds, ZONED=zoned, PICKS=self.picks, SQUARES=self.squares,
+            lanes, self.pixels, here, room, self.inner, self.inverse_floor, self.rule.precision, len(self.rounds) + 1,
+            C=self.channels, WEIGHTED=self.rule.weighted, COST=int(self.rule.cost), LEAF=not self.rounds, ZONED=zoned,
+            PICKS=self.picks, SQUARES=self.squares,
             block=WARP, groups=self.groups,
         )  # fmt: skip
-        launch(region_energies, lanes, rows, one.groups, lanes, room, self.inverse_floor, C=self.channels)
+        launch(
+            region_energies, lanes, rows, one.groups, lanes, room, self.inverse_floor, C=self.channels, WEIGHTED=self.rule.weighted
+        )
         return rows, node
 
     def tables(self, one: Round) -> tuple[Tensor, Tensor, int]:
@@ -290,7 +304,7 @@ class Growth:
 
     def finished(self, level: Level) -> Forest:
         """The finished trees."""
-        energy, gain = filled(self.size.numel(), 0.0, torch.float32, self.planes), unset(self.inner, torch.float32, self.planes)
+        energy, gain = self.of_nodes(0.0, torch.float32), unset(self.inner, torch.float32, self.planes)
         if not self.squares:
             launch(
                 node_energies, self.inner, self.terms, self.size, energy, self.inner, self.pixels, self.inner, G=self.groups

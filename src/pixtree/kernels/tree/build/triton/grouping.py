@@ -8,7 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from pixtree.kernels.arithmetic.triton import FAR
-from pixtree.runtime.launch import RUN, filled, launch, unset
+from pixtree.runtime.launch import RUN, SCAN, filled, launch, unset
 
 if TYPE_CHECKING:
     from pixtree.kernels.tree.build.triton import Round
@@ -79,12 +79,39 @@ def find_smallest(anchor, count, smallest, lanes, N, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def mark_firsts(anchor, smallest, count, is_first, lanes, N, BLOCK: tl.constexpr):
-    """is_first = 1 where a region is the first of its component."""
-    lane, image, i, there = lanes_of(lanes, count, N, BLOCK)
-    root = tl.load(anchor + lane, mask=there, other=0)
-    first = tl.load(smallest + image.to(tl.int64) * N + root, mask=there, other=-1)
-    tl.store(is_first + lane, (there & (first == i)).to(tl.int32), mask=lane < lanes)
+def number_firsts(anchor, smallest, count, numbers, groups, N, BLOCK: tl.constexpr):
+    """numbers = how many components have begun up to a region, and groups = how many there are. One program per image."""
+    image = tl.program_id(0)
+    base, total = image.to(tl.int64) * N, tl.load(count + image)
+    found = total * 0
+    for start in range(0, total, BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        there = i < total
+        root = tl.load(anchor + base + i, mask=there, other=0)
+        first = (there & (tl.load(smallest + base + root, mask=there, other=-1) == i)).to(tl.int32)
+        tl.store(numbers + base + i, tl.cumsum(first, 0) + found, mask=there)
+        found += tl.sum(first, 0)
+    tl.store(groups + image, found)
+
+
+@triton.jit
+def sum_members(members, groups, end, M, BLOCK: tl.constexpr):
+    """end = the members of the components up to and including each. One program per image."""
+    image = tl.program_id(0)
+    base, total = image.to(tl.int64) * M, tl.load(groups + image)
+    found = total * 0
+    for start in range(0, total, BLOCK):
+        g = start + tl.arange(0, BLOCK)
+        size = tl.load(members + base + g, mask=g < total, other=0)
+        tl.store(end + base + g, tl.cumsum(size, 0) + found, mask=g < total)
+        found += tl.sum(size, 0)
+
+
+@triton.jit
+def clear_members(members, groups, lanes, M, BLOCK: tl.constexpr):
+    """No members yet, of the components that there are."""
+    lane, image, g, there = lanes_of(lanes, groups, M, BLOCK)
+    tl.store(members + lane, tl.zeros([BLOCK], tl.int32), mask=there)
 
 
 @triton.jit
@@ -223,8 +250,8 @@ def of_all_pixels(one: "Round") -> "Round":
     (here, room), images = one.room, len(one.regions)
     lanes, count = images * here, filled(images, here, torch.int32, one.component)
     place, listed = (unset(lanes, torch.int32, one.component) for _ in range(2))
-    members = filled(images * room, 0, torch.int32, one.component)
+    members, end = filled(images * room, 0, torch.int32, one.component), torch.empty_like(one.end)
     launch(place_pixels, lanes, one.component, count, place, members, lanes, here, room)
-    end = members.view(images, room).cumsum(1, dtype=torch.int32).flatten()
+    launch(sum_members, images * SCAN, members, one.groups, end, room, block=SCAN)
     launch(list_members, lanes, one.component, place, members, end, count, listed, lanes, here, room)
     return one._replace(regions=count, members=members, end=end, listed=listed)

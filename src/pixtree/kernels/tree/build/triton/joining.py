@@ -3,8 +3,9 @@
 import triton
 import triton.language as tl
 
-from pixtree.kernels.arithmetic.triton import log_at_least_one
+from pixtree.kernels.arithmetic.triton import FAR, log_at_least_one
 from pixtree.kernels.tree.build.triton.grouping import lanes_of
+from pixtree.kernels.tree.build.triton.picking import kernel_of_cost
 
 
 @triton.jit
@@ -14,19 +15,30 @@ def channel(rows, at, c, stride, C: tl.constexpr, on):
 
 
 @triton.jit
+def weight_of(best, picks, at, size, precision, on, COST: tl.constexpr):
+    """|v| κ(v, v_max) of a member v; κ is 1 of those that pick nothing."""
+    bits = (tl.load(best + at, mask=on, other=0) >> 32).to(tl.int32) & 0x7FFFFFFF
+    alone = tl.load(picks + at, mask=on, other=FAR) == FAR
+    cost = tl.where(alone, 0.0, bits.to(tl.float32, bitcast=True))
+    return size * tl.where(alone, 1.0, kernel_of_cost(cost, precision, COST))
+
+
+@triton.jit
 def absorb(
-    rows, node, new_rows, new_node, ordered, members, end, groups, made, best, other,
+    rows, node, new_rows, new_node, ordered, members, end, groups, made, best, picks, other,
     parent, left, right, pick, level, altitude, node_size, terms,
-    lanes, leaves, N, M, all_inner, inverse_floor, round_number,
-    C: tl.constexpr, LEAF: tl.constexpr, ZONED: tl.constexpr, PICKS: tl.constexpr, SQUARES: tl.constexpr, BLOCK: tl.constexpr,
+    lanes, leaves, N, M, all_inner, inverse_floor, precision, round_number,
+    C: tl.constexpr, WEIGHTED: tl.constexpr, COST: tl.constexpr,
+    LEAF: tl.constexpr, ZONED: tl.constexpr, PICKS: tl.constexpr, SQUARES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One lane per component, and one program axis per three channels, which share a logarithm.
 
     rows: (B·N, 2C + 2), or planes (B, C, N) where LEAF; ZONED: the first of a component's pixels may stand for a flat zone.
     terms: of every new node what its gain needs: (G, B·inner) products under logarithms, or where SQUARES (C, B·inner) squared
-    distances of means.
+    distances of means. WEIGHTED: rows go on with the vectors f_t of `alg:merge`, whose means are weighted by κ of what was picked.
     """
-    ROW: tl.constexpr = 2 * C + 2
+    ROW: tl.constexpr = 2 * C + 2 + (C if WEIGHTED else 0)
+    VECTOR: tl.constexpr = 0 if LEAF else 2 * C + 2
     lane, image, g, there = lanes_of(lanes, groups, M, BLOCK)
     axis = tl.program_id(1) + tl.zeros([BLOCK], tl.int32)  # blocks, since the interpreter mixes no masks with scalars
     c = axis * 3
@@ -54,6 +66,12 @@ def absorb(
     m1 = channel(rows, at, c + 1, stride, C, there)
     m2 = channel(rows, at, c + 2, stride, C, there)
     d0, d1, d2 = tl.zeros_like(m0), tl.zeros_like(m0), tl.zeros_like(m0)
+    f0, f1, f2 = tl.zeros_like(m0), tl.zeros_like(m0), tl.zeros_like(m0)
+    if WEIGHTED:
+        amount = weight_of(best, picks, image * N + x, size, precision, there, COST)
+        f0 = amount * channel(rows, at + VECTOR, c, stride, C, there)
+        f1 = amount * channel(rows, at + VECTOR, c + 1, stride, C, there)
+        f2 = amount * channel(rows, at + VECTOR, c + 2, stride, C, there)
     if not LEAF:
         d0 = tl.load(rows + at + C + 1 + c, mask=there & (c < C), other=0.0)
         d1 = tl.load(rows + at + C + 2 + c, mask=there & (c + 1 < C), other=0.0)
@@ -74,6 +92,11 @@ def absorb(
             e0 = d0 + tl.load(rows + at + C + 1 + c, mask=on & (c < C), other=0.0)
             e1 = d1 + tl.load(rows + at + C + 2 + c, mask=on & (c + 1 < C), other=0.0)
             e2 = d2 + tl.load(rows + at + C + 3 + c, mask=on & (c + 2 < C), other=0.0)
+        if WEIGHTED:
+            amount = weight_of(best, picks, image * N + x, far_size, precision, on, COST)
+            f0 = tl.where(on, f0 + amount * channel(rows, at + VECTOR, c, stride, C, on), f0)
+            f1 = tl.where(on, f1 + amount * channel(rows, at + VECTOR, c + 1, stride, C, on), f1)
+            f2 = tl.where(on, f2 + amount * channel(rows, at + VECTOR, c + 2, stride, C, on), f2)
         both = size + far_size
         spread = tl.div_rn(size * far_size, both)
         share = tl.div_rn(far_size, both)
@@ -120,15 +143,19 @@ def absorb(
     tl.store(out + C + 1 + c, d0, mask=there & (c < C))
     tl.store(out + C + 2 + c, d1, mask=there & (c + 1 < C))
     tl.store(out + C + 3 + c, d2, mask=there & (c + 2 < C))
+    if WEIGHTED:
+        tl.store(out + 2 * C + 2 + c, tl.div_rn(f0, size), mask=there & (c < C))
+        tl.store(out + 2 * C + 3 + c, tl.div_rn(f1, size), mask=there & (c + 1 < C))
+        tl.store(out + 2 * C + 4 + c, tl.div_rn(f2, size), mask=there & (c + 2 < C))
     tl.store(out + C, size, mask=there & (axis == 0))
     tl.store(new_node + lane, cluster, mask=there & (axis == 0))
 
 
 @triton.jit
-def region_energies(rows, groups, lanes, M, inverse_floor, C: tl.constexpr, BLOCK: tl.constexpr):
+def region_energies(rows, groups, lanes, M, inverse_floor, C: tl.constexpr, WEIGHTED: tl.constexpr, BLOCK: tl.constexpr):
     """The last number of every row: n Σ_c log(1 + deviation_c / (n φ))."""
     lane, image, g, there = lanes_of(lanes, groups, M, BLOCK)
-    row = rows + lane.to(tl.int64) * (2 * C + 2)
+    row = rows + lane.to(tl.int64) * (2 * C + 2 + (C if WEIGHTED else 0))
     size = tl.load(row + C, mask=there, other=1.0)
     scale = tl.div_rn(inverse_floor + tl.zeros_like(size), size)
     logs, product = tl.zeros_like(size), tl.zeros_like(size) + 1.0

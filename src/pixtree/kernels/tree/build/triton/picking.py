@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from pixtree.kernels.arithmetic.triton import FAR, FIRST, length_power, log_at_least_one, order_key, pair_of
+from pixtree.kernels.arithmetic.triton import FAR, FIRST, exponential, length_power, log_at_least_one, order_key, pair_of
 
 GAUSSIAN, COSINE, TANIMOTO, WARD, LIKELIHOOD = (tl.constexpr(value) for value in range(5))  # as `Cost`
 FREE = tl.constexpr(-1)  # the cost 0 of edges inside a flat zone
@@ -80,6 +80,18 @@ def merge_cost(
 
 
 @triton.jit
+def kernel_of_cost(cost, precision, COST: tl.constexpr):
+    """κ in 0..1 from the cost of merging: exp(−π‖Δf‖²), (1 + cos)/2, or Tanimoto's similarity."""
+    if COST == GAUSSIAN:
+        value = exponential(-(precision * cost))
+    elif COST == COSINE:
+        value = 1.0 - 0.5 * cost
+    else:
+        value = 1.0 - cost
+    return value
+
+
+@triton.jit
 def neighbour(near, p, there, M, H, W, k: tl.constexpr, MASKED: tl.constexpr):
     """The pixel above, left of, right of or below pixel p (k = 0, 1, 2, 3), −1 where none is."""
     if MASKED:
@@ -99,15 +111,13 @@ def neighbour(near, p, there, M, H, W, k: tl.constexpr, MASKED: tl.constexpr):
 
 @triton.jit
 def pick_leaves(
-    planes, near, chosen, best, pick, other, smallest, lanes, M, H, W, inverse_floor,
-    C: tl.constexpr, COST: tl.constexpr, QUARTERS: tl.constexpr, MASKED: tl.constexpr, SOME: tl.constexpr, BLOCK: tl.constexpr,
+    planes, near, best, pick, other, smallest, lanes, M, H, W, inverse_floor,
+    C: tl.constexpr, COST: tl.constexpr, QUARTERS: tl.constexpr, MASKED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Each pixel's least edge, straight from the planes (B, C, M): no edge list, and no atomics. SOME: of chosen images only."""
+    """Each pixel's least edge, straight from the planes (B, C, M): no edge list, and no atomics."""
     lane = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     there = lane < lanes
     image = lane // M
-    if SOME:
-        there = there & (tl.load(chosen + image, mask=there, other=0) != 0)
     p = lane - image * M
     base = planes + image.to(tl.int64) * C * M
     length = tl.full([BLOCK], 1.0, tl.float32)
@@ -137,18 +147,29 @@ def edges_of(pairs, count, lanes, shift, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def clear_picks(best, pick, count, lanes, N, BLOCK: tl.constexpr):
+    """Nothing picked yet, by the regions that there are."""
+    lane = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    image = lane // N
+    there = (lane < lanes) & (lane - image * N < tl.load(count + image, mask=lane < lanes, other=0))
+    tl.store(best + lane, tl.full([BLOCK], FAR, tl.int64), mask=there)
+    tl.store(pick + lane, tl.full([BLOCK], FAR, tl.int64), mask=there)
+
+
+@triton.jit
 def key_edges(
     pairs, lengths, rows, count, key, best, lanes, shift, N, inverse_floor,
-    C: tl.constexpr, COST: tl.constexpr, QUARTERS: tl.constexpr, BLOCK: tl.constexpr,
+    C: tl.constexpr, COST: tl.constexpr, QUARTERS: tl.constexpr, WEIGHTED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The key of every edge in the tables, and the least key of every region."""
-    ROW: tl.constexpr = 2 * C + 2
+    """The key of every edge in the tables, and the least key of every region. WEIGHTED: of the vectors at the ends of rows."""
+    FIRST_COMPARED: tl.constexpr = 2 * C + 2 if WEIGHTED else 0
+    ROW: tl.constexpr = 2 * C + 2 + (C if WEIGHTED else 0)
     e, pair, there = edges_of(pairs, count, lanes, shift, BLOCK)
     a = tl.where(there, pair >> 32, 0)
     b = tl.where(there, pair & 0xFFFFFFFF, 0)
     base = (e >> shift).to(tl.int64) * N
     length = tl.load(lengths + e, mask=there, other=1).to(tl.float32)
-    pa, pb = rows + (base + a) * ROW, rows + (base + b) * ROW
+    pa, pb = rows + (base + a) * ROW + FIRST_COMPARED, rows + (base + b) * ROW + FIRST_COMPARED
     cost = merge_cost(pa, pb, 1, length, there, inverse_floor, C, COST, QUARTERS, False)
     one = order_key(cost, a, b)
     tl.store(key + e, one, mask=there)

@@ -61,7 +61,7 @@ def planted(growth: "Growth", zones: ZonesOfBatch) -> Planted:
 def first_picks(growth: "Growth", zones: ZonesOfBatch, number: Tensor, standing: Tensor) -> tuple["Picked", Parts]:
     """What the pixels of zones pick inside them, by their numbers among these pixels; and what all pixels stand for."""
     lanes = zones.root.numel()
-    picked = growth.nothing_picked(lanes, fill=False)
+    picked = growth.space_for_picks(lanes)
     parts = Parts(*(unset(lanes, torch.int32, growth.planes) for _ in range(2)))
     launch(
         pick_in_zones, lanes, zones.root, number, *parts, *picked, standing, lanes, growth.pixels, *growth.leaves.shape
@@ -76,7 +76,7 @@ def hung(growth: "Growth", one: "Round", ordered: Tensor, parts: Parts) -> Parts
     new = Parts(*(unset(lanes, torch.int32, growth.planes) for _ in range(2)))
     launch(
         hang, lanes, *parts, *new, ordered, one.members, one.end, one.groups, one.made,
-        growth.parent, growth.left, growth.right, growth.pick, growth.level, growth.size, growth.terms,
+        growth.parent, growth.left, growth.right, growth.pick, growth.level, growth.altitude, growth.size, growth.terms,
         lanes, growth.pixels, here, room, growth.inner, PICKS=growth.picks, SQUARES=growth.squares,
         G=growth.channels if growth.squares else growth.groups, block=WARP,
     )  # fmt: skip
@@ -103,9 +103,7 @@ def stood_for(growth: "Growth", found: Planted, picked: "Picked") -> tuple[Tenso
     Returns where picks lead, the zone of every pixel, and how many pixels of an image others stand for.
     """
     zones, lanes, link = found.zones, picked.other.numel(), torch.empty_like(picked.other)
-    cost = int(Cost.WARD if growth.rule.cost == Cost.LIKELIHOOD else growth.rule.cost)  # in this round of drawn images
-    if cost != growth.rule.cost and not growth.rule.ward_rounds:
-        growth.picked_by_pixels(cost, zones.drawn.view(torch.uint8), picked)
+    cost = int(Cost.WARD if growth.rule.cost == Cost.LIKELIHOOD else growth.rule.cost)  # as in every first round
     launch(
         stand_for_zones, lanes, growth.planes, zones.root, zones.joins, picked.best, picked.pick, picked.other, link,
         lanes, growth.pixels, growth.inverse_floor, COST=cost, **growth.known,
@@ -165,7 +163,8 @@ def touch_in_zones(root, number, component, table, lanes, M, H, W, last, shift, 
 
 @triton.jit
 def hang(
-    node, zone, new_node, new_zone, ordered, members, end, groups, made, parent, left, right, pick, level, node_size, terms,
+    node, zone, new_node, new_zone, ordered, members, end, groups, made,
+    parent, left, right, pick, level, altitude, node_size, terms,
     lanes, leaves, N, M, all_inner, PICKS: tl.constexpr, SQUARES: tl.constexpr, G: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """`absorb` for equal means: one lane per component, whose members join one after another at no cost, in round 1."""
@@ -191,6 +190,7 @@ def hang(
         tl.store(left + of_node, cluster, mask=on)
         tl.store(right + of_node, absorbed, mask=on)
         tl.store(level + nodes_at + new, tl.full([BLOCK], 1, tl.int16), mask=on)
+        tl.store(altitude + nodes_at + new, tl.zeros([BLOCK], tl.float32), mask=on)
         tl.store(node_size + nodes_at + new, both, mask=on)
         if PICKS:
             tl.store(pick + of_node, -1 - own, mask=on)

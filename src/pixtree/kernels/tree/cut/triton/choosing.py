@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from pixtree.kernels.tree.attributes.triton import arrive, leaf_of
+from pixtree.kernels.tree.attributes.triton import arrive, lowest
 from pixtree.kernels.tree.build.triton.grouping import settled
 from pixtree.runtime.launch import RUN, WARP, filled, launch, unset
 
@@ -16,8 +16,8 @@ def cheapest_nodes(cost: Tensor, parent: Tensor, left: Tensor, right: Tensor) ->
     """The opened nodes (B, M−1) bool of the cuts of least total cost, and the least cost under every node, (B, 2M−1) float64."""
     images, nodes = cost.shape
     leaves = (nodes + 1) // 2
-    best, lanes = cost.clone(), images * leaves
-    split, waiting = (filled(images * nodes, 0, dtype, cost) for dtype in (torch.uint8, torch.int32))
+    best, lanes = cost.clone(), left.numel()
+    split, waiting = filled(images * nodes, 0, torch.uint8, cost), filled(lanes, 0, torch.int32, cost)
     launch(choose_upwards, lanes, best, split, parent, left, right, waiting, lanes, leaves, block=WARP)
     pointer = unset(images * nodes, torch.int32, cost)
     launch(point_to_closed, pointer.numel(), parent, split, pointer, pointer.numel(), nodes)
@@ -43,17 +43,14 @@ def best_above(score: Tensor, parent: Tensor) -> Tensor:
 @triton.jit
 def choose_upwards(best, split, parent, left, right, waiting, lanes, leaves, BLOCK: tl.constexpr):
     """best(v) = min(cost(v), best(left) + best(right)), which replaces cost(v); split where the children are cheaper."""
-    node, going, at, inner = leaf_of(lanes, leaves, BLOCK)
-    node, going = arrive(parent, waiting, at, node, going)
+    node, a, b, going, at, inner = lowest(left, right, lanes, leaves, BLOCK)
     while tl.max(going.to(tl.int32), 0) > 0:
-        a = tl.load(left + inner + node, mask=going, other=0)
-        b = tl.load(right + inner + node, mask=going, other=0)
         below = tl.load(best + at + a, mask=going, other=0.0) + tl.load(best + at + b, mask=going, other=0.0)
         # NaN, which wins no comparison, is always split
         opened = going & ((tl.load(best + at + node, mask=going, other=0.0) <= below) == 0)
         tl.store(best + at + node, below, mask=opened)
         tl.store(split + at + node, opened.to(tl.uint8), mask=going)
-        node, going = arrive(parent, waiting, at, node, going)
+        node, a, b, going = arrive(parent, left, right, waiting, at, inner, node, going, leaves)
 
 
 @triton.jit

@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from pixtree.kernels.tree.attributes.triton import arrive, leaf_of
+from pixtree.kernels.tree.attributes.triton import arrive, lowest
 from pixtree.kernels.tree.build.triton.grouping import settled
 from pixtree.runtime.launch import WARP, filled, launch, unset
 
@@ -13,10 +13,9 @@ from pixtree.runtime.launch import WARP, filled, launch, unset
 def scales(parent: Tensor, left: Tensor, right: Tensor, gain: Tensor) -> Tensor:
     """The scale λ of every inner node, (B, M−1) float64: `scale_set` of the definition, disjoint subtrees side by side."""
     images, inner = gain.shape
-    scale, total = (filled(images * inner, 0.0, torch.float64, gain) for _ in range(2))
-    count, spine = (filled(images * inner, 0, torch.int32, gain) for _ in range(2))
-    heap_left, heap_right = (filled(images * inner, -1, torch.int32, gain) for _ in range(2))
-    lanes, waiting = images * (inner + 1), filled(parent.numel(), 0, torch.int32, gain)
+    scale, total = (unset(images * inner, torch.float64, gain) for _ in range(2))
+    count, spine, heap_left, heap_right = (unset(images * inner, torch.int32, gain) for _ in range(4))
+    lanes, waiting = images * inner, filled(images * inner, 0, torch.int32, gain)
     launch(
         price_upwards, lanes, parent, left, right, gain, waiting, scale, total, count, heap_left, heap_right, spine,
         lanes, inner + 1, block=WARP,
@@ -77,14 +76,11 @@ def price_upwards(
     parent, left, right, gain, waiting, scale, total, count, heap_left, heap_right, spine, lanes, leaves, BLOCK: tl.constexpr
 ):  # fmt: skip
     """The scale of every inner node once those of its children are known. A lane reads what it, or who came first, has written."""
-    node, going, nodes_at, inner_at = leaf_of(lanes, leaves, BLOCK)
+    node, first, second, going, nodes_at, inner_at = lowest(left, right, lanes, leaves, BLOCK)
     at = inner_at + leaves
-    node, going = arrive(parent, waiting, nodes_at, node, going)
     while tl.max(going.to(tl.int32), 0) > 0:
         k = node - leaves
-        a = tl.load(left + at + k, mask=going, other=0) - leaves
-        b = tl.load(right + at + k, mask=going, other=0) - leaves
-        heap = join_heaps(a, b, going, at, scale, heap_left, heap_right, spine)
+        heap = join_heaps(first - leaves, second - leaves, going, at, scale, heap_left, heap_right, spine)
         sum_ = tl.load(gain + at + k, mask=going, other=0.0).to(tl.float64)
         splits = tl.full([BLOCK], 1, tl.int32)
         value = sum_
@@ -106,4 +102,4 @@ def price_upwards(
         tl.store(heap_left + at + k, heap, mask=going)
         tl.store(heap_right + at + k, tl.full([BLOCK], -1, tl.int32), mask=going)
         tl.store(spine + at + k, tl.full([BLOCK], 1, tl.int32), mask=going)
-        node, going = arrive(parent, waiting, nodes_at, node, going)
+        node, first, second, going = arrive(parent, left, right, waiting, nodes_at, inner_at, node, going, leaves)

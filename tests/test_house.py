@@ -15,7 +15,7 @@ SOURCES = Parsed(PACKAGE)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 MOST_LINES, LONGEST_FUNCTION = 400, 60
-BACKENDS = {"definition.py", "compiled.py", "triton.py"}  # every kernel has these files
+BACKENDS = {"definition.py", "batched.py", "compiled.py", "triton.py"}  # every kernel has these files
 # Compiled loops whose state is many local arrays: numba inlines no closure, and a call per pixel would pass them all.
 LONG_FUNCTIONS = {
     "merge": "one round of merging, whose arrays are rewritten in place as regions disappear",

@@ -14,9 +14,9 @@ class Backend(NamedTuple):
     devices: tuple[str, ...]  # types of the devices whose tensors it takes; () is every device
 
 
-DEFINED = "torch"  # the backend of the definitions, which has every function
+DEFINED = "torch"  # the backend in plain torch: the definitions, and whole batches at once where these would read every image
 IMPLEMENTED = {
-    DEFINED: Backend("definition", ()),
+    DEFINED: Backend("batched", ()),
     "numba": Backend("compiled", ("cpu",)),
     "triton": Backend("triton", ("cuda",)),
 }
@@ -92,6 +92,11 @@ def active(device: torch.device) -> AbstractContextManager[None]:
 
 def pins_memory(device: torch.device) -> bool:
     """Whether copies between the host and `device` are faster from pinned memory, and can then run on their own."""
+    return device.type == "cuda"
+
+
+def has_graphs(device: torch.device) -> bool:
+    """Whether work on `device` can be captured in a CUDA graph, and torch counts its memory."""
     return device.type == "cuda"
 
 

@@ -31,6 +31,12 @@ def to_host(tensors: Sequence[Tensor]) -> list[Tensor]:
     return _unpacked(host, sent)
 
 
+def read(numbers: Tensor) -> list[int]:
+    """A few whole numbers of a device, for which the host waits."""
+    found: list[int] = to_host([numbers])[0].tolist()
+    return found
+
+
 def to_device(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:
     """Tensors of the CPU as tensors on `device`, by one copy that the host does not wait for.
 

@@ -13,7 +13,8 @@ import subprocess
 import sys
 from functools import cache
 from importlib import metadata
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -62,8 +63,26 @@ def register(app: typer.Typer) -> None:
 
 
 @reported()
-def doctor(as_json: AsJson = False) -> None:
-    """Show versions, extras, devices and threads, suggest fixes, and test every backend on a small image."""
+def doctor(
+    file: Annotated[Path | None, typer.Argument(help="With --gpu --json: where to write the report.")] = None,
+    gpu: Annotated[bool, typer.Option("--gpu", help="Test and time the GPU, which takes some minutes.")] = False,
+    as_json: AsJson = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing report.")] = False,
+) -> None:
+    """Show versions, extras, devices and threads, suggest fixes, and test every backend on a small image.
+
+    With --gpu: whether cuts on the GPU equal those of the CPU, and their speed; `--gpu --json FILE` writes a file to send us.
+    """
+    if file is not None and not (gpu and as_json):
+        raise ValueError(f"a file is written by --gpu --json, got {file} without them; add both")
+    if gpu:
+        doctor_of_gpu(file, as_json, overwrite)
+    else:
+        doctor_of_packages(as_json)
+
+
+def doctor_of_packages(as_json: bool) -> None:
+    """Print what is installed, and whether it works."""
     with Progress(1) as progress:
         progress.stage("importing the installed packages")
         packages = _extras()
@@ -82,6 +101,43 @@ def doctor(as_json: AsJson = False) -> None:
     if any(value.startswith("broken") for _, value in packages):
         typer.echo("error: a package is installed but broken; see the lines above", err=True)
         raise typer.Exit(FAILURE)
+
+
+def doctor_of_gpu(file: Path | None, as_json: bool, overwrite: bool) -> None:
+    """Print the report on the first GPU, or write it."""
+    from pixtree.evaluation import device_report
+    from pixtree.evaluation.records import record_text, write_record
+
+    if file is not None and file.exists() and not overwrite:
+        raise FileExistsError(f"existing reports are kept, and {str(file)!r} exists; give --overwrite or another name")
+    found: dict[str, Any] = {}
+    with Progress(1) as progress:
+        for name, value in device_report.report(first_gpu()):
+            found[name] = value
+            progress.stage(f"{name} is done")
+    if file is not None:
+        write_record(found, file)
+    elif as_json:
+        typer.echo(record_text(found), nl=False)
+    else:
+        _show([(name, str(value)) for part, one in found.items() for name, value in _lines(part, one)])
+    if wrong := device_report.faults(found):
+        typer.echo(f"error: the GPU does not equal the CPU in {', '.join(wrong)}; see the report", err=True)
+        raise typer.Exit(FAILURE)
+
+
+def first_gpu() -> "torch.device":
+    """The GPU that a report is about."""
+    import torch
+
+    if not torch.cuda.is_available():
+        raise ValueError("a report on a GPU needs one, got none from PyTorch; install the build of torch for your GPU")
+    return torch.device("cuda", 0)
+
+
+def _lines(name: str, value: Any) -> list[tuple[str, Any]]:
+    """A part of a report as lines, one per entry where it has several."""
+    return [(f"{name}: {key}", one) for key, one in value.items()] if isinstance(value, dict) else [(name, value)]
 
 
 def _show(rows: list[tuple[str, str]]) -> None:

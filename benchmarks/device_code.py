@@ -2,10 +2,12 @@
 
 A batch passes the drivers with kernels that only note how they were called; each call is then compiled for every target. Checked
 are registers that spill to memory (NVIDIA), arithmetic that is not exact (fused or approximate operations, flushed subnormals), and
-loads that may read stale values. Mutants show that the checks notice what they are for. Nothing runs on a GPU.
+loads that may read stale values; and budgets of bytes and atomic updates per pixel, which `device_traffic.py` counts in the
+interpreter. Mutants show that the checks notice what they are for. Nothing runs on a GPU.
 """
 
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -29,6 +31,8 @@ from pixtree.kernels import kernels_for
 from pixtree.kernels.tree import Cost, Energy, MergeRule
 from pixtree.kernels.tree.build.triton import grow
 from pixtree.kernels.tree.build.triton.leaves import Leaves
+from pixtree.kernels.tree.choice import Choice
+from pixtree.kernels.tree.criterion import Penalty, Scoring
 from pixtree.runtime.launch import EXACT
 
 TARGETS = {
@@ -46,6 +50,8 @@ INEXACT_PTX = re.compile(
 )
 # In LLVM's intermediate language for AMD. Divisions and roots in float64 are made of fused steps by the compiler, exactly.
 INEXACT_LLVM = re.compile(r"fmuladd|llvm\.fma\.f32|\bfast\b|\bcontract\b|\bafn\b|\barcp\b|llvm\.amdgcn\.(?:rcp|sqrt|rsq)\S*")
+# Per pixel of a cut: bytes that kernels and operators of torch move with a perfect cache, and atomic updates.
+BUDGETS = {"bytes": 1500.0, "atomics": 8.0}
 COLUMNS = [
     ["kernel", "Kernel", ""],
     ["variants", "variants", ".0f"],
@@ -53,6 +59,8 @@ COLUMNS = [
     ["spills", "bytes spilled on NVIDIA", ".0f"],
     ["vector_registers", "vector registers, most on gfx90a", ".0f"],
     ["inexact", "inexact operations", ""],
+    ["bytes", "bytes per pixel", ".0f"],
+    ["atomics", "atomics per pixel", ".2f"],
 ]
 
 
@@ -105,6 +113,13 @@ def launches(images: int, channels: int, rule: MergeRule, calls: dict[Call, int]
     return sum(calls.values()) - before
 
 
+def choose(choice: Choice, calls: dict[Call, int]) -> None:
+    """Note the launches of a cut by a criterion."""
+    with noted(calls):
+        images, nothing = torch.zeros(1, 3, 48, 48, dtype=torch.uint8), torch.zeros(1, 0, 48 * 48)
+        kernels_for("triton", CUDA).choose_batch(images, nothing, 1.0, choice, True, 1.0, MergeRule(), True)
+
+
 def all_calls() -> dict[Call, int]:
     """Every kernel as it is launched for all similarities, energies, and some numbers of channels; inside a mask as well."""
     calls: dict[Call, int] = {}
@@ -115,6 +130,12 @@ def all_calls() -> dict[Call, int]:
     launches(1, 3, MergeRule(Cost.LIKELIHOOD, Energy.SQUARED_ERROR, ward_rounds=0), calls)
     for quarters in range(5):
         launches(1, 3, MergeRule(length_quarters=quarters), calls)
+    for cost in (Cost.GAUSSIAN, Cost.COSINE, Cost.TANIMOTO):
+        launches(1, 3, MergeRule(cost, weighted=True), calls)
+    for penalty in Penalty:
+        scoring = Scoring(penalty, 1.0, 0.5, True)
+        choose(Choice(scoring, 10.0, True), calls)
+        choose(Choice(scoring._replace(single_volume=0.0, levels=False), 10.0, at_most=9), calls)
     with noted(calls):
         near = torch.zeros(4, 4096, dtype=torch.int32)
         grow(torch.rand(1, 3, 4096), Leaves((64, 64), 4096, near, 3), MergeRule(), True)
@@ -187,19 +208,40 @@ def mutants(calls: dict[Call, int]) -> dict[str, list[str]]:
     return {
         "fusion of products and sums": inexact(compiled(cost, target, enable_fp_fusion=True), target),
         "/ instead of div_rn": inexact(compiled(divided, target), target),
+        "dropped tie rule": [] if interpreted("--ties", "dropped")["equal"] else ["other labels"],
     }
 
 
+def interpreted(*words: str) -> dict[str, Any]:
+    """What `device_traffic.py` finds, in a process in which Triton interprets."""
+    command = [sys.executable, str(Path(__file__).with_name("device_traffic.py")), *words]
+    found: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return found
+
+
+def traffic(side: int) -> dict[str, Any]:
+    """Bytes and atomic updates per pixel of a cut."""
+    if not interpreted("--ties", "kept")["equal"]:
+        raise RuntimeError("the interpreter does not cut as defined, so its counts mean nothing")
+    counted = interpreted("--side", str(side))
+    return {**counted, "bytes": counted["once"] + counted["torch"]}
+
+
 def main() -> int:
-    """Write the record; fails if a kernel spills, is inexact, or a mutant is not noticed."""
+    """Write the record; fails if a kernel spills or is inexact, a budget is exceeded, or a mutant is not noticed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--side", type=int, default=64, help="Side of the photo on which bytes and atomic updates are counted.")
     parser.add_argument("--targets", nargs="+", choices=list(TARGETS), default=list(TARGETS))
     given = parser.parse_args()
     calls = all_calls()
     rows = checked(calls, {name: TARGETS[name] for name in given.targets})
     found = mutants(calls)
     per_batch = {images: launches(images, 3, MergeRule(), {}) for images in (1, 7)}
+    counted = traffic(given.side)
+    over = [f"{name} {counted[name]:.1f} > {budget:.0f}" for name, budget in BUDGETS.items() if counted[name] > budget]
+    for row in rows:
+        row["bytes"], row["atomics"] = (counted["kernels"].get(row["kernel"], {}).get(key, 0.0) for key in ("once", "atomics"))
     record = {
         "benchmark": "table",
         "title": "Machine code of the Triton kernels, for GPUs that were not there",
@@ -210,15 +252,21 @@ def main() -> int:
         "rows": rows,
         "mutants": found,
         "launches_per_batch": {str(images): count for images, count in per_batch.items()},
-        "notes": ["Compiled by Triton without a GPU. Launches are those of a cut of a batch of 1 and of 7 images of 48 px."],
+        "per_pixel": {name: counted[name] for name in ("once", "always", "torch", "bytes", "atomics")},
+        "budgets": BUDGETS,
+        "notes": [
+            "Compiled by Triton without a GPU. Launches are those of a cut of a batch of 1 and of 7 images of 48 px. Bytes and "
+            f"atomic updates are those of a cut of a photo of {given.side} px without gradients, in the interpreter, with a "
+            "perfect cache."
+        ],
     }
     write_record(record, given.output)
     bad = [row["kernel"] for row in rows if row["inexact"] != "none" or row.get("spills")]
     unnoticed = [name for name, operations in found.items() if not operations]
     for row in rows:
         print(row)
-    print(f"launches {per_batch}; mutants {found}; bad {bad}; unnoticed {unnoticed}")
-    return int(bool(bad or unnoticed or len(set(per_batch.values())) > 1))
+    print(f"launches {per_batch}; mutants {found}; bad {bad}; unnoticed {unnoticed}; over budget {over}")
+    return int(bool(bad or unnoticed or over or len(set(per_batch.values())) > 1))
 
 
 if __name__ == "__main__":

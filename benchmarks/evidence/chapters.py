@@ -61,6 +61,8 @@ CHAPTERS = (
             "efficiency",
             "overlap",
             "gpu_hours",
+            "roofline",
+            "device_code",
         ),
     ),
     Chapter(
@@ -143,6 +145,10 @@ WORDS = {
     "ablations": "Shows the paper's ablations right after a retrofit. The start of λ, that of the authors' release, hides the "
     "background, so hardly any photo is recognised before training, and the rows differ in their counts of tokens alone.",
     "gpu_hours": "Estimates what the paper's own runs cost on two kinds of graphics cards, by arithmetic. Nothing was trained.",
+    "roofline": "Estimates trees and cuts on four graphics cards, by arithmetic. Nothing has run on any of them, so the range "
+    "between its columns is not a confidence interval.",
+    "device_code": "Shows what compilers make of the kernels for graphics cards: registers, exact arithmetic, and bytes that are "
+    "counted in an interpreter. It does not show speed.",
     "scale": "Shows accuracy at sizes that the model was not trained for, without training. On 30 photos only large differences "
     "count: 196 regions against the patches of 768 px is one, most others are ties. The paper's curve is that of trained models.",
     "tokenizer_quality": "Shows what the encoder that ships changes against plain Lab colours in the same tree. It does not show "

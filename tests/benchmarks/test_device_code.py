@@ -33,3 +33,4 @@ def test_machine_code_for_gpus_is_exact_and_mutants_are_noticed(tmp_path):
     assert all(row["inexact"] == "none" and row["spills"] == 0 for row in found["rows"])
     assert found["mutants"]["fusion of products and sums"] == ["fma.rn.f32"]
     assert found["mutants"]["/ instead of div_rn"] == ["div.full.f32"]
+    assert found["mutants"]["dropped tie rule"] == ["other labels"]

@@ -228,10 +228,9 @@ def test_the_aggregation_of_a_device_compiles_as_one_graph():
 
 def test_the_torch_backend_keeps_trees_on_the_device_and_reads_a_few_numbers(device):
     images = pictures(3)[..., :8, :8].contiguous()
-    tokenizer = pixtree.Tokenizer(pixtree.Exactly(4), width=16, backend="torch")
-    expected = tokenizer(images).partition.labels
+    expected = pixtree.Tokenizer.pretrained(pixtree.Exactly(4), width=16)(images).partition.labels
     with device:
-        far = far_copy(tokenizer)
+        far = far_copy(pixtree.Tokenizer.pretrained(pixtree.Exactly(4), width=16, backend="torch"))
         found = far(Far(images)).partition.labels
     assert torch.equal(near(found), expected)
     assert device.out <= 2 + 3 * 6  # rounds of 64 pixels

@@ -259,7 +259,7 @@ UNTWINNED: dict[str, Callable[[], list[tuple[object, ...]]]] = {
         for scoring in (Scoring(Penalty.AIC, 0.1, 0.0, True),)
         for choice in (
             Choice(None, level=2),
-            Choice(None, count=7),
+            Choice(None, exactly=7),
             Choice(scoring, at_most=5),
             *(Choice(scoring, 10.0, pixelwise) for pixelwise in (True, False)),
         )

@@ -209,30 +209,29 @@ def cheapest_pieces(
         else:
             list_places(path, fixed, count, after)
             divide(sums, path, fixed, after, count, prices, cost, previous, place, other)
-            if (
-                ring and not capped
-            ):  # again from the sharpest of the corners found, since the first guess may lie inside a short piece
-                again, sharpest = zero, 2.0
-                k = np.int64(previous[count - 1])
-                while k > 0:
-                    cosine = cosine_at(path, count, k)
+            if ring and not capped:  # again from the sharpest corner found: the first guess may lie inside a short piece
+                again: Any = zero
+                sharpest = 2.0
+                corner: Any = np.int64(previous[count - 1])
+                while corner > 0:
+                    cosine = cosine_at(path, count, corner)
                     if cosine < sharpest:
-                        again, sharpest = k, cosine
-                    k = previous[k]
+                        again, sharpest = corner, cosine
+                    corner = previous[corner]
                 if again > 0:
                     turn += again
                     turned(path, fixed, count, again, scratch)
                     add_sums(sums, path, count)
                     list_places(path, fixed, count, after)
                     divide(sums, path, fixed, after, count, prices, cost, previous, place, other)
-            k = count - 1
-            while k > 0:  # backwards, then turned around
-                first = np.int64(previous[k])
-                firsts[used], lasts[used] = first, k
-                _, kinds[used], _ = fit_piece(sums, path, first, k, prices, place, other)
+            last: Any = count - 1
+            while last > 0:  # backwards, then turned around
+                first = np.int64(previous[last])
+                firsts[used], lasts[used] = first, last
+                _, kinds[used], _ = fit_piece(sums, path, first, last, prices, place, other)
                 put(places, used, place)
                 used += 1
-                k = first
+                last = first
             for j in range((used - before) // 2):
                 a, b = before + j, used - 1 - j
                 firsts[a], firsts[b] = firsts[b], firsts[a]

@@ -31,7 +31,8 @@ def blend_of(planes: Array, y: int, x: int, first: Array, second: Array) -> Any:
 
 def nearest_colours(planes: Array, colours: Array, wanted: Array | None = None) -> tuple[Array, Array]:
     """Nearest colour (H, W) int32 of every pixel, and whether it is equal to the eye, (H, W) uint8; 0 for those not wanted."""
-    return nearest_among(planes, colours, np.ones(planes.shape[1:], np.bool_) if wanted is None else wanted)
+    found: tuple[Array, Array] = nearest_among(planes, colours, np.ones(planes.shape[1:], np.bool_) if wanted is None else wanted)
+    return found
 
 
 @kernel
@@ -153,7 +154,9 @@ def explain(
     A pixel that has one of the colours, but does not lie in or next to a square of it, may well be a blend of two others.
     """
     entries, equal = nearest_colours(planes, colours, wanted) if nearest is None else nearest
-    return explain_pixels(planes, colours, entries, equal, np.ones(entries.shape, np.bool_) if wanted is None else wanted)
+    everywhere = np.ones(entries.shape, np.bool_)
+    found: tuple[Array, Array] = explain_pixels(planes, colours, entries, equal, everywhere if wanted is None else wanted)
+    return found
 
 
 @kernel

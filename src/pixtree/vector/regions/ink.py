@@ -152,4 +152,4 @@ def _on_white(full: Array) -> NDArray[np.float64]:
     """Colours (K, 3) on white paper of inks (K, 3) of full darkness: without the haze that keeps the darkest from being black."""
     colours = 255.0 * (1.0 - full / full.max())
     grey = np.ptp(colours, axis=1) < GREY
-    return np.where(grey[:, None], colours.min(axis=1, keepdims=True), colours)
+    return np.asarray(np.where(grey[:, None], colours.min(axis=1, keepdims=True), colours), np.float64)

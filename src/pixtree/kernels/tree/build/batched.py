@@ -54,13 +54,14 @@ def grow(planes: Tensor, shape: tuple[int, int], rule: MergeRule) -> Grown:
     ones = torch.ones_like(mean[:, 0])
     node = torch.arange(images * pixels, device=planes.device) - image * pixels
     regions = Regions(node, ones, mean, torch.zeros_like(mean), torch.zeros_like(ones), mean[:, :0])
-    edges, begin, steps = grid_edges(images, shape, planes.device), torch.arange(images, device=planes.device) * pixels, []
+    edges, begin = grid_edges(images, shape, planes.device), torch.arange(images, device=planes.device) * pixels
+    steps: list[Step] = []
     while edges.first.numel():
         regions, edges, image, step = growth.advance(regions, edges, image, begin, len(steps) + 1)
         begin = step.new_begin
         steps.append(step)
-    found = (one.view(images, -1) for one in (growth.parent, growth.left, growth.right, growth.gain))
-    return Grown(*found, tuple(steps))
+    parent, left, right, gain = (one.view(images, -1) for one in (growth.parent, growth.left, growth.right, growth.gain))
+    return Grown(parent, left, right, gain, tuple(steps))
 
 
 def grid_edges(images: int, shape: tuple[int, int], device: torch.device) -> Edges:

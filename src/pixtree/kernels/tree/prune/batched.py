@@ -98,7 +98,7 @@ def opened_nodes(found: Grown, count: int) -> Tensor:
 
     compiled = kernels_for("numba")
     trees = list(zip(*transfer.to_host([found.gain, found.left, found.right]), strict=True))
-    opened = torch.stack(each(lambda tree: compiled.open_largest(*tree, count), trees))
+    opened = torch.stack(each(lambda tree: compiled.open_largest(tree[0], tree[1], tree[2], count), trees))
     return transfer.to_device([opened], found.gain.device)[0]
 
 

@@ -144,7 +144,8 @@ def main() -> None:
             "benchmark": "table",
             "title": f"Speed against version {options.before}",
             **provenance(
-                f"python benchmarks/compare_speeds.py BEFORE AFTER --works {options.works} --rounds {options.rounds}",
+                f"python benchmarks/compare_speeds.py BEFORE AFTER --before {options.before} --works {options.works} "
+                f"--rounds {options.rounds}",
                 (*PACKAGES, "timm"),
             ),
             "columns": COLUMNS,

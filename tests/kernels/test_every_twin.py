@@ -164,11 +164,6 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
     "joint_histogram": lambda: [(LABELS, 5, 4, kernel, 0.3) for kernel in KERNELS],
     "lab": lambda: [(IMAGE,), (IMAGE / 255.0,), (random(3, 4, 4).float() * 1.2 - 0.1,)],
     "moments": lambda: [(PLANES, *children())],
-    "merge_tokens": lambda: [
-        (random(2, 3 + 9, 5).to(dtype).requires_grad_(learns), random(2, 9, seed=1).float() + 0.1, labels.repeat(2, 1), 4)
-        for labels in (torch.tensor([[0, 1, 1, 2, 0, 1, 3, 3, 2]]),)
-        for dtype, learns in ((torch.float32, False), (torch.float32, True), (torch.float64, False))
-    ],
     "move_blocks": lambda: [
         *(
             (LABELS[1], DEFINED.connected_pieces(blocks)[None], planes.view(3, *SHAPE), 3, 10.0, zones)
@@ -259,7 +254,7 @@ UNTWINNED: dict[str, Callable[[], list[tuple[object, ...]]]] = {
         for scoring in (Scoring(Penalty.AIC, 0.1, 0.0, True),)
         for choice in (
             Choice(None, level=2),
-            Choice(None, exactly=7),
+            Choice(None, regions=7),
             Choice(scoring, at_most=5),
             *(Choice(scoring, 10.0, pixelwise) for pixelwise in (True, False)),
         )

@@ -131,7 +131,7 @@ WEIGHTED = [
 @pytest.mark.parametrize("rule", WEIGHTED, ids=lambda rule: rule.cost.name)
 def test_weighted_rules_cut_as_defined(rule):
     images, features = drawn_images()[[0, 1, 3]], torch.randn(3, 2, 72, generator=torch.Generator().manual_seed(1))
-    arguments = (images, features, 2.0, Choice(None, exactly=7), True, 0.0, rule, True)
+    arguments = (images, features, 2.0, Choice(None, regions=7), True, 0.0, rule, True)
     for a, b in zip(TRITON.choose_batch(*arguments), DEFINED.choose_batch(*arguments), strict=True):
         assert torch.equal(a, b)
 

@@ -50,7 +50,7 @@ def choices(data: st.DataObject, pixels: int) -> list[Choice]:
     scoring = Scoring(penalty, scale, data.draw(st.sampled_from([0.0, 0.5])), data.draw(st.booleans()))
     count = data.draw(st.integers(1, pixels))
     return [
-        Choice(None, exactly=count),
+        Choice(None, regions=count),
         Choice(None, level=data.draw(st.integers(0, 4))),
         Choice(scoring, 10.0, at_most=data.draw(st.sampled_from([0, count]))),
         Choice(scoring, 10.0, True),

@@ -46,7 +46,7 @@ def pictures(kind: str, count: int, side: int) -> Tensor:
             return noise // 86 * 86
         case "textures":
             layers = [_smooth(count, side, 2**octave, seeded) / 2**octave for octave in range(1, 6)]
-            total: Tensor = sum(layers[1:], layers[0])
+            total: Tensor = torch.stack(layers).sum(0)
             return ((total / total.amax() + 1.0) * 127.0).to(torch.uint8)
         case "chain":  # a ramp that turns at every end: components of more than a thousand members
             y, x = torch.meshgrid(torch.arange(side), torch.arange(side), indexing="ij")

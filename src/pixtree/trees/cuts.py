@@ -160,7 +160,7 @@ def choice_of(budget: Budget) -> Choice | None:
     if isinstance(budget, Level):
         return Choice(None, level=int(budget.level))
     if isinstance(budget, Exactly):
-        return Choice(None, exactly=int(budget.count))
+        return Choice(None, regions=int(budget.count))
     criterion = criterion_of(budget)
     if criterion is None or criterion.shape != 2.0 or criterion.constants:
         return None

@@ -49,8 +49,8 @@ def chosen(kernels: "Kernels", tree: Tree, data: Tensor, inside: Tensor, choice:
     """The labels (H, W) int32 that `choice` gives for a tree; data: the planes that are evidence."""
     children, leaves = (tree.left, tree.right), data.shape[1]
     if choice.scoring is None:
-        nested = bool(choice.exactly)
-        opened = kernels.open_largest(tree.gain, *children, choice.exactly - 1) if nested else tree.level[leaves:] > choice.level
+        nested = bool(choice.regions)
+        opened = kernels.open_largest(tree.gain, *children, choice.regions - 1) if nested else tree.level[leaves:] > choice.level
         return kernels.cut_labels(tree.parent, opened).view(inside.shape)
     fit, size = kernels.misfits(data, *children, choice.floor), kernels.sizes(*children)
     score = kernels.scores(fit, size, kernels.volumes(tree.parent, *children, inside), tree, choice.scoring)

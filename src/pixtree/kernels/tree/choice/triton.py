@@ -56,8 +56,8 @@ def chosen(forest: Forest, data: Tensor, shape: tuple[int, int], choice: Choice)
     trees, pixels = (forest.parent, forest.left, forest.right), shape[0] * shape[1]
     if choice.scoring is None:
         opened = forest.level[:, pixels:] > choice.level
-        if choice.exactly:
-            opened = select_largest(scales(*trees, forest.gain), choice.exactly - 1)
+        if choice.regions:
+            opened = select_largest(scales(*trees, forest.gain), choice.regions - 1)
         return labels_of_cuts(forest.parent, opened).view(-1, *shape)
     size = sizes_of_trees(*trees)
     fit, volume = misfits_of_trees(data, size, *trees, choice.floor), volumes_of_trees(*trees, whole(shape))

@@ -12,6 +12,7 @@ from pictures import constant, noise, photo
 
 import pixtree.kernels
 from pixtree.kernels import NAMES, Kernels, kernels_for
+from pixtree.kernels.image.colour.definition import light_table_on
 from pixtree.kernels.image.planes import UNIT
 from pixtree.kernels.tokens.aggregate import MODES, SIMILARITIES, Grown, Kernel
 from pixtree.kernels.tokens.encode import EncoderLayers
@@ -21,7 +22,7 @@ from pixtree.kernels.tree import MOST_LEVELS, Cost, Energy, MergeRule, Place
 from pixtree.kernels.tree.choice import Choice
 from pixtree.kernels.tree.criterion import Penalty, Scoring
 
-DEFINED, COMPILED = kernels_for("torch"), kernels_for("numba")
+DEFINED, COMPILED = Kernels(), kernels_for("numba")
 SHAPE = (9, 11)
 IMAGE = photo(height=9, width=11)
 MASK = torch.arange(99).view(SHAPE) % 7 != 3
@@ -356,6 +357,7 @@ def test_the_cases_reach_every_line_of_the_definitions():
         reached.add((frame.f_code.co_filename, frame.f_lineno))
         return watch
 
+    light_table_on.cache_clear()
     before = sys.gettrace()
     sys.settrace(watch)
     try:

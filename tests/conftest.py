@@ -43,8 +43,10 @@ NARROW = {"embed_dim": 96, "num_heads": 3}
 @pytest.fixture
 def narrow(monkeypatch):
     """timm makes narrow models, and downloads nothing: with random weights, wider ones show no more."""
+    from pixtree.models import downloads
     from pixtree.models.timm_import import timm
 
+    monkeypatch.setattr(downloads, "_answers", lambda: True)
     create = timm.create_model
     monkeypatch.setattr(timm, "create_model", lambda name, pretrained=False, **words: create(name, **NARROW | words))
 

@@ -43,6 +43,7 @@ def make_world(folder: Path) -> None:
     mask = np.zeros((400, 600), np.uint8)
     mask[100:300, 200:400] = 255
     Image.fromarray(mask).save(folder / "mask.png")
+    Image.fromarray(data.page()).save(folder / "scan.jpg")
     for place in ("photos", "classes/cup", "classes/cat"):
         (folder / place).mkdir(parents=True)
     coffee.resize((120, 80)).save(folder / "photos" / "coffee.jpg")

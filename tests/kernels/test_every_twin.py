@@ -164,6 +164,10 @@ CASES: dict[str, Callable[[], list[tuple[object, ...]]]] = {
     "joins": lambda: [(TREE.parent, torch.arange(98), torch.arange(1, 99))],
     "joint_histogram": lambda: [(LABELS, 5, 4, kernel, 0.3) for kernel in KERNELS],
     "lab": lambda: [(IMAGE,), (IMAGE / 255.0,), (random(3, 4, 4).float() * 1.2 - 0.1,)],
+    "merge_tokens": lambda: [
+        (tokens, random(2, 6, seed=1).float() + 0.1, torch.tensor([[0, 1, 0, 2, 2, 0], [2, 1, 1, 0, 2, 2]]), 3)
+        for tokens in (random(2, 7, 4).float(), random(2, 7, 4).float().requires_grad_(), random(2, 6, 4).double())
+    ],
     "moments": lambda: [(PLANES, *children())],
     "move_blocks": lambda: [
         *(

@@ -14,7 +14,7 @@ from zone_rule import cuts_a_zone, keeps_the_rule, planes_of, solid_zones
 import pixtree
 from pixtree.kernels import kernels_for
 from pixtree.kernels.tree import MOST_LEVELS, Cost, Energy, MergeRule
-from pixtree.kernels.tree.zones import definition
+from pixtree.kernels.tree.prune import batched
 
 DEFINED, COMPILED = kernels_for("torch"), kernels_for("numba")
 RULES = [MergeRule(cost) for cost in Cost] + [MergeRule(energy=Energy.SQUARED_ERROR)]
@@ -37,7 +37,7 @@ def test_photographs_have_none(image):
 def test_scans_are_cut_as_they_were_without_zones_and_drawings_are_not(name, monkeypatch):
     image = drawn(name) if name in DRAWN else shipped(name, 3)
     labels = [pixtree.segment(image, tokens=tokens) for tokens in (6, 40)]
-    monkeypatch.setattr(definition, "fewest_in_zones", lambda pixels: pixels + 1)
+    monkeypatch.setattr(batched, "fewest_in_zones", lambda pixels: pixels + 1)
     without = [pixtree.segment(image, tokens=tokens, backend="torch") for tokens in (6, 40)]
     assert all((one == other).all() for one, other in zip(labels, without, strict=True)) == (name not in DRAWN)
 

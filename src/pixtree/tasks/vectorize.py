@@ -122,14 +122,7 @@ def vectorize(
     objects = _objects(layers, (int(planes.shape[1]), int(planes.shape[2]))) if layers else None
     planes = _greyed(planes) if chosen["grey"] else planes
     flat = _palette(planes, chosen, limits)
-    if (
-        flat is None
-        and chosen["artwork"] is None
-        and chosen["style"] is None
-        and len(planes) == 3
-        and is_ink_on_paper(planes.numpy())
-    ):
-        warn_once(SCAN)
+    _suggest_line_art(planes, chosen, flat)
     if flat is not None:
         if preset is None and all(given[name] is None for name in BUDGETS):
             limits = Limits(max(USUAL, flat.usual_paths()))
@@ -140,6 +133,13 @@ def vectorize(
     if loss is not None:
         warn_once(loss.sentence(_remedy(given, preset, drawing)))
     return drawing
+
+
+def _suggest_line_art(planes: Tensor, chosen: Mapping[str, Any], flat: FlatColours | None) -> None:
+    """Name the preset for scans, where the image looks like one and nothing was said about its kind."""
+    is_open = flat is None and chosen["artwork"] is None and chosen["style"] is None
+    if is_open and len(planes) == 3 and is_ink_on_paper(planes.numpy()):
+        warn_once(SCAN)
 
 
 def _remedy(given: Mapping[str, Any], preset: str | None, drawing: Drawing) -> str:

@@ -24,6 +24,11 @@ from pixtree.vector.outlines.primitives import (
 PRICES = Prices(noise=0.04, line=6.0, circle=6.0)
 
 
+def free(path):
+    """No fixed samples."""
+    return np.zeros(len(path), np.bool_)
+
+
 def summed(path):
     """Prefix sums of samples (S, 2)."""
     sums = np.zeros((len(path) + 1, 10))
@@ -109,11 +114,11 @@ def square(side, start):
 def test_a_ring_begins_at_its_sharpest_turn():
     path = square(12, 5)
     path[7 + 12] += (0.6, 0.6)  # the second corner is sharper than the others
-    assert sharpest_turn(path, len(path)) == 19
+    assert sharpest_turn(path, len(path), free(path)) == 19
     assert cosine_at(path, len(path), 7) == pytest.approx(0)
     assert cosine_at(path, len(path), 1) == pytest.approx(1)
     before = path[:-1].copy()
-    turned(path, len(path), 19, np.empty_like(path))
+    turned(path, free(path), len(path), 19, np.empty((len(path), 3)))
     assert path.tolist() == np.concatenate((before[19:], before[:20])).tolist()
 
 
@@ -124,7 +129,7 @@ def pieces_of_mask(inside, move=lambda points: points):
     points, offsets = crack_middles(arcs.offsets, arcs.corners)
     own = slice(offsets[ring], offsets[ring + 1])
     points[own] = move(points[own])
-    pieces = pieces_of(Samples(points, offsets), arcs, PRICES)
+    pieces = pieces_of(Samples(points, offsets), arcs, PRICES, free(points))
     chosen = slice(pieces.offsets[ring], pieces.offsets[ring + 1])
     return pieces, chosen, points[own]
 
@@ -191,7 +196,7 @@ def joined(path, spans, kinds):
     """First samples, last samples and kinds of pieces after neighbouring lines were joined."""
     firsts, lasts = np.array(spans, np.int32).T.copy()
     pieces = (firsts, lasts, np.array(kinds, np.int8), np.zeros((len(spans), 4)))
-    end = join_lines(summed(path), path, pieces, 0, len(spans), np.empty(4), np.empty(4))
+    end = join_lines(summed(path), path, free(path), pieces, 0, len(spans), np.empty(4), np.empty(4))
     return list(zip(*(one[:end].tolist() for one in pieces[:3]), strict=True))
 
 
@@ -253,7 +258,8 @@ def corner_path():
 def test_a_tiny_piece_between_longer_lines_that_meet_next_to_it_is_dropped(spans, kinds, places, expected):
     firsts, lasts = np.array(spans, np.int32).T.copy()
     pieces = (firsts, lasts, np.array(kinds, np.int8), np.array(places))
-    end = sharpen_corners(corner_path(), pieces, 0, len(spans))
+    path = corner_path()
+    end = sharpen_corners(path, free(path), pieces, 0, len(spans))
     assert list(zip(firsts[:end].tolist(), lasts[:end].tolist(), strict=True)) == expected
     assert pieces[3][end - 1].tolist() == list(places[-1])
 

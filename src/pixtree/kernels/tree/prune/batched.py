@@ -93,10 +93,8 @@ def cut_photos(planes: Tensor, shape: tuple[int, int], rule: MergeRule, count: i
 
 
 def opened_nodes(found: Grown, count: int) -> Tensor:
-    """The inner nodes (B, P−1) bool that nested cuts open, from the compiled kernels of the host: one copy each way."""
-    from pixtree.kernels import kernels_for  # late, since it finds this file
-
-    compiled = kernels_for("numba")
+    """The inner nodes (B, P−1) bool that nested cuts open, from the kernels of the host: one copy each way."""
+    compiled = host_kernels()
     trees = list(zip(*transfer.to_host([found.gain, found.left, found.right]), strict=True))
     opened = torch.stack(each(lambda tree: compiled.open_largest(tree[0], tree[1], tree[2], count), trees))
     return transfer.to_device([opened], found.gain.device)[0]
@@ -151,13 +149,21 @@ def _sizes(begin: Tensor, end: int) -> Tensor:
 def cut_on_host(
     planes: Tensor, shape: tuple[int, int], rule: MergeRule, count: int, made: CutBatch, number: int, levels: bool
 ) -> None:
-    """Fill in the cut of one image by the compiled kernels."""
-    from pixtree.kernels import kernels_for
-
+    """Fill in the cut of one image by the kernels of the host."""
     (near,) = transfer.to_host([planes])
     kept = torch.zeros(made.levels.shape[1:], dtype=torch.int32) if levels else None
-    found = kernels_for("numba").exact_cut(near, shape, rule, count, kept)
+    found = host_kernels().exact_cut(near, shape, rule, count, kept)
     labels, *more = transfer.to_device([found.labels.view(shape), *([] if kept is None else [kept])], planes.device)
     made.labels[number] = labels
     if more:
         made.levels[number] = more[0]
+
+
+def host_kernels() -> "Kernels":
+    """The compiled kernels, or the definitions where nothing can be compiled."""
+    from pixtree.kernels import Kernels, kernels_for  # late, since it finds this file
+
+    try:
+        return kernels_for("numba")
+    except ImportError:
+        return Kernels()

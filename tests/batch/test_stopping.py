@@ -121,6 +121,15 @@ def test_a_signal_ends_a_run_within_five_seconds_and_leaves_no_file(request, tmp
     assert list((made / "manifest").glob("lock*")) == []
 
 
+@pytest.fixture
+def interruptible():
+    """SIGINT raises KeyboardInterrupt, also where the tests run in the background of a shell, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_a_run_that_was_interrupted_in_its_own_process_goes_on(tmp_path, monkeypatch):
     began, release, given_up = threading.Event(), threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""Whether weights can be downloaded, asked once and briefly: libraries retry for minutes where there is no network."""
+"""Check within seconds that weights can be downloaded: without a network, libraries retry for minutes."""
 
 import os
 from importlib import import_module

@@ -142,7 +142,7 @@ def timm_model(model: str | nn.Module, pretrained: bool, model_args: Mapping[str
     if not model.startswith(("hf-hub:", "hf_hub:", "local-dir:")):
         if not timm.is_model(known):
             near = get_close_matches(known, timm.list_models(module=list(MODULES)), 3)
-            hint = f"did you mean {', '.join(near)}?" if near else "timm.list_models('vit*') lists names"
+            hint = f"did you mean {', '.join(near)}?" if near else "timm.list_models('vit*') lists names."
             raise ValueError(f"timm has no model {model!r}; {hint} Supported are {SUPPORTED}")
         if not _in_supported_modules(known):
             reason = next(
